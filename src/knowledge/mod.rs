@@ -1,0 +1,171 @@
+//! The knowledge base: bytes to text, text to chunks, chunks to vectors, vectors to hits.
+//! SQL holds the truth; the vector store is an index over it that can be rebuilt.
+//! Ports: [`Embedder`], [`VectorStore`].
+
+pub mod chunker;
+pub mod embed;
+pub mod extract;
+pub mod filter;
+pub mod ingest;
+pub mod keyword;
+pub mod pending;
+pub mod reconcile;
+pub mod retrieve;
+pub mod store;
+
+use async_trait::async_trait;
+use filter::Filter;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use tokenizers::Tokenizer;
+use uuid::Uuid;
+
+/// Namespace of every derived id (UUIDv5).
+pub const NAMESPACE: Uuid = Uuid::from_u128(0x7a1e_7ace_0000_5000_8000_7461_696c_7261);
+
+/// A model that turns text into vectors of one length.
+#[async_trait]
+pub trait Embedder: Send + Sync {
+    fn model(&self) -> &EmbeddingModel;
+    /// The model's own tokenizer, without truncation or padding: chunks are measured with it.
+    /// `Err` where the model's files are missing.
+    fn tokenizer(&self) -> Result<Arc<Tokenizer>, EmbedError>;
+    /// One unit-length vector for each text, in order. Waits for room in the bounded queue.
+    /// The work runs on the embedder's own threads, never on the runtime's.
+    async fn embed(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Vec<f32>>, EmbedError>;
+}
+
+/// What a collection records of its model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddingModel {
+    /// Built-in name, a folder's name with a hash of its file, or `openai:<model>`.
+    pub name: String,
+    /// Numbers in a vector.
+    pub dimension: usize,
+    /// Tokens that the model reads, special tokens included.
+    pub window: usize,
+}
+
+/// Whose work goes first: somebody waits for `Turn`, nobody for `Bulk`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    Turn,
+    Bulk,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmbedError {
+    /// The message names the missing file and the command that fetches it.
+    #[error("{0}")]
+    ModelMissing(String),
+    /// The runtime or the model failed.
+    #[error("embedding failed: {0}")]
+    Failed(String),
+}
+
+/// An index of points that can be searched. Every write is applied when the call returns.
+#[async_trait]
+pub trait VectorStore: Send + Sync {
+    /// `edge` or `qdrant`, for logs and `doctor`.
+    fn kind(&self) -> &'static str;
+    /// Makes the collection's vectors and payload indexes; nothing if it is there.
+    /// [`StoreError::Dimension`] if it is there with vectors of another length.
+    async fn create_collection(&self, collection: &str, dimension: usize) -> Result<(), StoreError>;
+    async fn delete_collection(&self, collection: &str) -> Result<(), StoreError>;
+    /// Inserts or replaces, in requests of under 256 points and 8 MiB.
+    async fn upsert(&self, collection: &str, points: Vec<Point>) -> Result<(), StoreError>;
+    /// Ids that are not there are skipped.
+    async fn delete(&self, collection: &str, ids: &[Uuid]) -> Result<(), StoreError>;
+    /// Best first; at most `query.limit`.
+    async fn search(&self, collection: &str, query: &StoreQuery) -> Result<Vec<ScoredPoint>, StoreError>;
+    async fn count(&self, collection: &str, filter: &Filter) -> Result<u64, StoreError>;
+    /// Every id in the collection, in no order: for `reconcile` and `doctor`.
+    async fn ids(&self, collection: &str) -> Result<Vec<Uuid>, StoreError>;
+    /// Whether what was applied before survives a crash only after this returns; `false`: it always does.
+    fn needs_flush(&self) -> bool;
+    /// Makes what was applied durable. Slow: called in the background, never before an answer.
+    async fn flush(&self, collection: &str) -> Result<(), StoreError>;
+}
+
+/// A stored vector with payload. The payload is an index: texts stay in SQL.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// UUIDv5 of (collection, document, version, ordinal, model).
+    pub id: Uuid,
+    pub dense: Vec<f32>,
+    pub bm25: SparseVector,
+    pub payload: Payload,
+}
+
+/// Terms of a text, weighted as BM25 weighs a document, or 1 each for a query; IDF is the store's part.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SparseVector {
+    /// Hashes of terms, unique.
+    pub indices: Vec<u32>,
+    pub values: Vec<f32>,
+}
+
+/// What filters can name, and what ties a point to its rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Payload {
+    pub document_id: String,
+    pub chunk_id: Uuid,
+    pub version: i64,
+    pub scope: Scope,
+    pub title: String,
+    pub uri: String,
+    pub metadata: Map<String, Value>,
+    /// Unix seconds; `None`: never.
+    pub expires_at: Option<i64>,
+}
+
+/// Who may find a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    Collection,
+    Conversation(Uuid),
+}
+
+impl Scope {
+    /// The word stored in rows and payloads: `collection`, or the conversation's id.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Collection => "collection".to_owned(),
+            Self::Conversation(id) => id.to_string(),
+        }
+    }
+}
+
+/// One search in one collection. With both vectors: prefetch each, fuse by reciprocal rank (k = 2).
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreQuery {
+    pub dense: Option<Vec<f32>>,
+    pub bm25: Option<SparseVector>,
+    /// Scope, expiry and what the caller asked for, in one.
+    pub filter: Filter,
+    pub limit: usize,
+    /// Candidates from each leg before fusion, at least `limit`.
+    pub prefetch: usize,
+}
+
+/// A search result. `score`: cosine (dense only), BM25 (sparse only) or the fused rank sum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoredPoint {
+    pub id: Uuid,
+    pub score: f32,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the vector store has no collection `{0}`")]
+    NoCollection(String),
+    #[error(
+        "collection `{collection}` holds vectors of {found} numbers, the embedding model makes {wanted}: reindex it"
+    )]
+    Dimension { collection: String, found: usize, wanted: usize },
+    /// The server cannot be reached; the message names its address.
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("vector store: {0}")]
+    Failed(String),
+}
