@@ -18,6 +18,8 @@ pub mod knowledge;
 pub mod llm;
 /// What a conversation is made of: messages, citations, framing of foreign text.
 pub mod message;
+/// Keys and passwords: values that cannot be printed.
+pub mod secret;
 /// Who may still run when the process is asked to stop.
 pub mod shutdown;
 /// SQL: one file per table family.
