@@ -1,0 +1,42 @@
+//! `[engine]`, `[turns]`: the limits of a turn. A request may lower some of them, never raise them.
+
+use super::key::Key;
+use super::millis;
+use serde::Deserialize;
+use std::time::Duration;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// Rounds after the first.
+    pub max_continuations: u32,
+    pub max_tools_per_round: u32,
+    pub max_tools_total: u32,
+    /// For one tool's execution; storing its result is not counted.
+    #[serde(rename = "tool_timeout_ms", deserialize_with = "millis")]
+    pub tool_timeout: Duration,
+    pub max_block_bytes: usize,
+    /// How much of one result the model reads.
+    pub max_result_bytes: usize,
+    /// `false`: tools start when the stream has ended.
+    pub overlap: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Turns {
+    /// For a whole turn.
+    #[serde(rename = "timeout_ms", deserialize_with = "millis")]
+    pub timeout: Duration,
+}
+
+pub(super) const KEYS: &[Key] = &[
+    Key::whole("engine.max_continuations", 0, 32),
+    Key::whole("engine.max_tools_per_round", 0, 64),
+    Key::whole("engine.max_tools_total", 0, 256),
+    Key::whole("engine.tool_timeout_ms", 1, 3_600_000),
+    Key::whole("engine.max_block_bytes", 256, 16 << 20),
+    Key::whole("engine.max_result_bytes", 256, 4 << 20),
+    Key::flag("engine.overlap"),
+    Key::whole("turns.timeout_ms", 100, 86_400_000),
+];

@@ -1,0 +1,88 @@
+//! `[llm]`: which language model answers, and how long it is waited for.
+
+use super::key::{Key, Rule};
+use super::storage::{ADDRESS, OPTIONAL_ADDRESS};
+use super::{filled, millis};
+use crate::secret::Secret;
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Llm {
+    /// `None`: chosen at start.
+    #[serde(deserialize_with = "filled")]
+    pub provider: Option<ProviderName>,
+    /// `None`: the provider's default.
+    #[serde(deserialize_with = "filled")]
+    pub model: Option<String>,
+    /// Longest answer of a remote model in one round, in tokens.
+    pub max_tokens: u32,
+    #[serde(rename = "first_byte_timeout_ms", deserialize_with = "millis")]
+    pub first_byte_timeout: Duration,
+    #[serde(rename = "idle_timeout_ms", deserialize_with = "millis")]
+    pub idle_timeout: Duration,
+    pub anthropic: Anthropic,
+    pub openai: Openai,
+    pub local: Local,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum ProviderName {
+    Anthropic,
+    Openai,
+    Local,
+    Extractive,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Anthropic {
+    #[serde(deserialize_with = "filled")]
+    pub api_key: Option<Secret>,
+    /// With or without `/v1`.
+    pub base_url: String,
+}
+
+/// A server that speaks OpenAI's chat completions. Configured once either is set.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Openai {
+    #[serde(deserialize_with = "filled")]
+    pub api_key: Option<Secret>,
+    /// With or without `/v1`; `None`: the vendor's own address.
+    #[serde(deserialize_with = "filled")]
+    pub base_url: Option<String>,
+}
+
+/// The small model in this process.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Local {
+    /// A GGUF file; `None`: the one under `models.dir`.
+    #[serde(deserialize_with = "filled")]
+    pub model: Option<PathBuf>,
+    pub temperature: f64,
+    /// Longest answer in one round, in tokens.
+    pub max_tokens: u32,
+    /// 0: one for each core.
+    pub threads: usize,
+}
+
+pub(super) const KEYS: &[Key] = &[
+    Key::word("llm.provider", &["", "anthropic", "openai", "local", "extractive"]),
+    Key::text("llm.model", Rule::ANY),
+    Key::whole("llm.max_tokens", 1, 1_000_000),
+    Key::whole("llm.first_byte_timeout_ms", 100, 3_600_000),
+    Key::whole("llm.idle_timeout_ms", 100, 3_600_000),
+    Key::secret("llm.anthropic.api_key"),
+    Key::text("llm.anthropic.base_url", ADDRESS),
+    Key::secret("llm.openai.api_key"),
+    Key::text("llm.openai.base_url", OPTIONAL_ADDRESS),
+    Key::text("llm.local.model", Rule::ANY),
+    Key::real("llm.local.temperature", 0.0, 2.0),
+    Key::whole("llm.local.max_tokens", 1, 8192),
+    Key::whole("llm.local.threads", 0, 256),
+];
