@@ -8,10 +8,23 @@ use uuid::Uuid;
 /// One event of a turn, in the order it happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunnerEvent {
-    TurnStart { turn_id: Uuid, conversation_id: Uuid, provider: String, model: String, tool_mode: ToolMode },
+    TurnStart {
+        turn_id: Uuid,
+        conversation_id: Uuid,
+        provider: String,
+        model: String,
+        tool_mode: ToolMode,
+    },
     /// 0 for the first LLM stream, then one per continuation.
-    Round { round: u32 },
-    RoundEnd { round: u32, stop: RoundStop, usage: Usage, spoke: Vec<(u64, u64)> },
+    Round {
+        round: u32,
+    },
+    RoundEnd {
+        round: u32,
+        stop: RoundStop,
+        usage: Usage,
+        spoke: Vec<(u64, u64)>,
+    },
     /// The model has been asked and has not spoken.
     Thinking,
     ThinkingDone,
@@ -22,8 +35,18 @@ pub enum RunnerEvent {
     ToolResult(ToolSettled),
     Sources(Vec<Source>),
     Notice(Notice),
-    Error { code: &'static str, message: String, retryable: bool, retry_after_ms: Option<u64> },
-    TurnEnd { finish: Finish, fallback_reason: Option<&'static str>, usage: Usage, telemetry: Telemetry },
+    Error {
+        code: &'static str,
+        message: String,
+        retryable: bool,
+        retry_after_ms: Option<u64>,
+    },
+    TurnEnd {
+        finish: Finish,
+        fallback_reason: Option<&'static str>,
+        usage: Usage,
+        telemetry: Telemetry,
+    },
 }
 
 /// How the model calls tools in a turn.

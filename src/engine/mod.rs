@@ -1,1 +1,5 @@
-//! (filled by the next commits)
+//! The streaming engine.
+
+pub mod continuation;
+pub mod event;
+pub mod timeline;

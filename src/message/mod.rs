@@ -68,7 +68,6 @@ pub struct Usage {
     pub cache_read_tokens: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it by reference")]
 fn is_zero(n: &u64) -> bool {
     *n == 0
 }
