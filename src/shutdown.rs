@@ -1,1 +1,173 @@
-//! (filled by the next commits)
+//! Who may still run when the process is asked to stop. Every task of the service is spawned here, so
+//! that stopping can tell it and wait for it; `tokio::spawn` is refused by a lint everywhere else.
+
+use std::future::Future;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The owner of all tasks. Cheap to clone: each clone is the same owner.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    stopping: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Shutdown {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs a task that [`Shutdown::drain`] waits for. It is not aborted when stopping begins: what
+    /// should end then watches [`Shutdown::token`]. Dropping the handle leaves it running.
+    pub fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.tasks.spawn(task)
+    }
+
+    /// The same for work that blocks; it runs on a thread of its own. It cannot be told to stop but by
+    /// looking at the token.
+    pub fn spawn_blocking<F, T>(&self, work: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.tasks.spawn_blocking(work)
+    }
+
+    /// Cancelled when stopping begins. A child token of it ends with it, and can end earlier alone.
+    pub fn token(&self) -> CancellationToken {
+        self.stopping.clone()
+    }
+
+    /// Whether stopping has begun: new work is refused from then on.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.is_cancelled()
+    }
+
+    /// Tasks that still run.
+    pub fn running(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Begins to stop; again does nothing.
+    pub fn begin(&self) {
+        self.stopping.cancel();
+    }
+
+    /// Begins to stop and waits until every task has ended, also those spawned meanwhile, at most `limit`.
+    /// Returns whether all have.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        self.begin();
+        self.tasks.close();
+        tokio::time::timeout(limit, self.tasks.wait()).await.is_ok()
+    }
+}
+
+/// Ends at the first SIGINT (Ctrl-C) or SIGTERM after the call; awaited again, at the second.
+///
+/// # Errors
+/// Where the system does not let the process listen for signals.
+pub async fn wait_for_signal() -> std::io::Result<()> {
+    Signals::listen()?.next().await;
+    Ok(())
+}
+
+/// A listener that misses no signal between two waits: the first means "finish", the second "now".
+#[derive(Debug)]
+pub struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    /// # Errors
+    /// Where the system does not let the process listen for signals.
+    pub fn listen() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for the next SIGINT or SIGTERM. Cancel safe.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use tokio::sync::Notify;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_service_stops_at_once() {
+        assert!(Shutdown::new().drain(Duration::ZERO).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn drain_waits_for_tasks_that_watch_the_token() {
+        let shutdown = Shutdown::new();
+        let token = shutdown.token();
+        let task = shutdown.spawn(async move {
+            token.cancelled().await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            "finished"
+        });
+        assert_eq!((shutdown.running(), shutdown.is_stopping()), (1, false));
+        assert!(shutdown.drain(Duration::from_secs(6)).await);
+        assert!(task.is_finished() && shutdown.is_stopping());
+        assert_eq!(task.await.unwrap(), "finished");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn drain_ends_although_a_task_does_not() {
+        let shutdown = Shutdown::new();
+        let task = shutdown.spawn(tokio::time::sleep(LONG));
+        let begun = tokio::time::Instant::now();
+        assert!(!shutdown.drain(Duration::from_secs(20)).await);
+        assert_eq!(begun.elapsed(), Duration::from_secs(20));
+        task.abort();
+        // Asked again, it sees that the task is gone.
+        assert!(shutdown.drain(Duration::from_secs(1)).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_spawned_while_draining_is_waited_for() {
+        let shutdown = Shutdown::new();
+        let (ended, inner) = (Arc::new(Notify::new()), shutdown.clone());
+        let last = Arc::clone(&ended);
+        let outer = shutdown.spawn(async move {
+            inner.token().cancelled().await;
+            drop(inner.spawn(async move {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                last.notify_one();
+            }));
+        });
+        assert!(shutdown.drain(Duration::from_secs(3)).await);
+        assert!(outer.is_finished());
+        ended.notified().await;
+    }
+
+    #[tokio::test]
+    async fn blocking_work_is_waited_for_and_a_panic_is_its_own() {
+        let shutdown = Shutdown::new();
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let work = shutdown.spawn_blocking(move || wait.recv());
+        let broken = shutdown.spawn(async { panic!("contained") });
+        assert!(broken.await.unwrap_err().is_panic());
+        assert!(!shutdown.drain(Duration::from_millis(1)).await);
+        go.send(()).unwrap();
+        assert!(shutdown.drain(LONG).await);
+        work.await.unwrap().unwrap();
+    }
+}

@@ -1,1 +1,170 @@
-//! (filled by the next commits)
+//! Logs and metrics. Logs go to standard error; from level `info` up they carry ids, counts, times and
+//! error kinds, never a key, a prompt or text of a document (those appear at `debug` at most, keys never).
+
+use crate::config::{Format, Level, Log};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::io::{IsTerminal, stderr};
+use std::sync::OnceLock;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::{MakeWriter, layer};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::{Layer, Registry};
+
+/// Sends this process's logs to standard error from now on.
+///
+/// # Errors
+/// Where another subscriber is in place: logs can be set up once in a process.
+pub fn init_logs(log: &Log) -> Result<(), TryInitError> {
+    subscriber(log, stderr, stderr().is_terminal()).try_init()
+}
+
+fn subscriber<W>(log: &Log, writer: W, colours: bool) -> impl Subscriber + Send + Sync + use<W>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match log.format {
+        Format::Pretty => layer().with_writer(writer).with_ansi(colours).boxed(),
+        Format::Json => layer().with_writer(writer).json().flatten_event(true).with_span_list(false).boxed(),
+    };
+    tracing_subscriber::registry().with(lines.with_filter(filter(log.level)))
+}
+
+/// Our own events at the level asked for, those of the libraries one or two levels less: some of them
+/// write requests and statements at `debug`.
+fn filter(level: Level) -> Targets {
+    let (ours, others) = match level {
+        Level::Error => (LevelFilter::ERROR, LevelFilter::ERROR),
+        Level::Warn => (LevelFilter::WARN, LevelFilter::WARN),
+        Level::Info => (LevelFilter::INFO, LevelFilter::WARN),
+        Level::Debug => (LevelFilter::DEBUG, LevelFilter::INFO),
+        Level::Trace => (LevelFilter::TRACE, LevelFilter::DEBUG),
+    };
+    Targets::new().with_default(others).with_target("tailrace", ours)
+}
+
+/// The process's metrics, as Prometheus reads them. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics {
+    handle: PrometheusHandle,
+}
+
+/// Bounds for names that end in `_seconds`: from a delta's added delay to a long turn.
+const SECONDS: &[f64] = &[0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 600.0];
+
+/// Samples of a histogram pile up until somebody reads them; without a scraper this does.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// The one registry of the process; the first call installs it for the macros of the crate `metrics`.
+pub fn metrics_handle() -> Metrics {
+    static INSTALLED: OnceLock<Metrics> = OnceLock::new();
+    INSTALLED
+        .get_or_init(|| {
+            let recorder = PrometheusBuilder::new()
+                .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS)
+                // Refused for an empty list of buckets only; summaries would do.
+                .unwrap_or_else(|_| PrometheusBuilder::new())
+                .build_recorder();
+            let handle = recorder.handle();
+            if metrics::set_global_recorder(recorder).is_err() {
+                tracing::warn!("another metrics recorder is installed: /metrics stays empty");
+            }
+            metrics::describe_gauge!("tailrace_build_info", "1, with the version as a label");
+            metrics::gauge!("tailrace_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+            Metrics { handle }
+        })
+        .clone()
+}
+
+impl Metrics {
+    /// The text format that Prometheus scrapes (`text/plain; version=0.0.4`).
+    pub fn render(&self) -> String {
+        self.handle.render()
+    }
+
+    /// Keeps the memory of histograms bounded until `stop` is cancelled: one task of the service runs it.
+    pub async fn upkeep(self, stop: CancellationToken) {
+        while tokio::time::timeout(UPKEEP, stop.cancelled()).await.is_err() {
+            self.handle.run_upkeep();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(level: Level, format: Format, events: fn()) -> String {
+        let written = Written::default();
+        let to = written.clone();
+        tracing::subscriber::with_default(subscriber(&Log { level, format }, move || to.clone(), false), events);
+        String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn libraries_speak_less_than_we_do() {
+        fn events() {
+            tracing::info!(target: "tailrace::turns", "ours");
+            tracing::debug!(target: "tailrace::turns", "our detail");
+            tracing::info!(target: "sqlx::query", "theirs");
+            tracing::warn!(target: "hyper", "their warning");
+        }
+        for (level, expected) in [
+            (Level::Error, vec![]),
+            (Level::Warn, vec!["their warning"]),
+            (Level::Info, vec!["ours", "their warning"]),
+            (Level::Debug, vec!["ours", "our detail", "theirs", "their warning"]),
+        ] {
+            let text = logged(level, Format::Pretty, events);
+            let lines: Vec<_> = text.lines().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect();
+            assert_eq!(lines, expected, "{level:?}");
+        }
+    }
+
+    #[test]
+    fn json_is_one_object_a_line_with_the_fields_of_its_span() {
+        let text = logged(Level::Info, Format::Json, || {
+            let _turn = tracing::info_span!(target: "tailrace", "turn", turn.id = 7).entered();
+            tracing::info!(target: "tailrace", { turn.ms = 12 }, "ended");
+        });
+        let line: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
+        assert_eq!((&line["message"], &line["turn.ms"]), (&"ended".into(), &12.into()));
+        assert_eq!((&line["level"], &line["span"]["turn.id"]), (&"INFO".into(), &7.into()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn metrics_are_read_as_text_and_kept_small() {
+        let metrics = metrics_handle();
+        metrics::histogram!("tailrace_test_seconds").record(0.002);
+        let stop = CancellationToken::new();
+        let upkeep = metrics.clone().upkeep(stop.clone());
+        let read = async {
+            tokio::time::sleep(UPKEEP * 3).await;
+            stop.cancel();
+        };
+        tokio::join!(upkeep, read);
+        let text = metrics_handle().render();
+        assert!(text.contains("tailrace_build_info{version=\""), "{text}");
+        assert!(text.contains("tailrace_test_seconds_bucket{le=\"0.003\"} 1"), "{text}");
+        assert!(text.contains("tailrace_test_seconds_bucket{le=\"0.001\"} 0"), "{text}");
+    }
+}
