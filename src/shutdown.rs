@@ -104,68 +104,71 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use tokio::sync::Notify;
+    use std::time::Instant;
+    use tokio::sync::oneshot;
 
-    const LONG: Duration = Duration::from_secs(3600);
+    /// Longer than any test may take: a wait that should end, ends before it.
+    const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(20);
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn an_idle_service_stops_at_once() {
-        assert!(Shutdown::new().drain(Duration::ZERO).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn drain_waits_for_tasks_that_watch_the_token() {
-        let shutdown = Shutdown::new();
-        let token = shutdown.token();
-        let task = shutdown.spawn(async move {
-            token.cancelled().await;
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            "finished"
-        });
-        assert_eq!((shutdown.running(), shutdown.is_stopping()), (1, false));
-        assert!(shutdown.drain(Duration::from_secs(6)).await);
-        assert!(task.is_finished() && shutdown.is_stopping());
-        assert_eq!(task.await.unwrap(), "finished");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn drain_ends_although_a_task_does_not() {
-        let shutdown = Shutdown::new();
-        let task = shutdown.spawn(tokio::time::sleep(LONG));
-        let begun = tokio::time::Instant::now();
-        assert!(!shutdown.drain(Duration::from_secs(20)).await);
-        assert_eq!(begun.elapsed(), Duration::from_secs(20));
-        task.abort();
-        // Asked again, it sees that the task is gone.
-        assert!(shutdown.drain(Duration::from_secs(1)).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_task_spawned_while_draining_is_waited_for() {
-        let shutdown = Shutdown::new();
-        let (ended, inner) = (Arc::new(Notify::new()), shutdown.clone());
-        let last = Arc::clone(&ended);
-        let outer = shutdown.spawn(async move {
-            inner.token().cancelled().await;
-            drop(inner.spawn(async move {
-                tokio::time::sleep(Duration::from_secs(2)).await;
-                last.notify_one();
-            }));
-        });
-        assert!(shutdown.drain(Duration::from_secs(3)).await);
-        assert!(outer.is_finished());
-        ended.notified().await;
+        assert!(Shutdown::new().drain(LONG).await);
     }
 
     #[tokio::test]
-    async fn blocking_work_is_waited_for_and_a_panic_is_its_own() {
+    async fn drain_waits_for_a_task_that_ends_when_told() {
+        let shutdown = Shutdown::new();
+        let token = shutdown.token();
+        let (go, wait) = oneshot::channel::<()>();
+        let task = shutdown.spawn(async move {
+            token.cancelled().await;
+            wait.await.is_ok()
+        });
+        assert_eq!((shutdown.running(), shutdown.is_stopping()), (1, false));
+        // Told to stop, it has not ended yet: the drain's limit passes first.
+        assert!(!shutdown.drain(SHORT).await);
+        assert!(shutdown.is_stopping() && !task.is_finished());
+        go.send(()).unwrap();
+        assert!(shutdown.drain(LONG).await);
+        assert!(task.is_finished() && task.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn drain_ends_although_a_task_does_not() {
+        let shutdown = Shutdown::new();
+        let task = shutdown.spawn(std::future::pending::<()>());
+        let begun = Instant::now();
+        assert!(!shutdown.drain(SHORT).await);
+        assert!(begun.elapsed() >= SHORT && begun.elapsed() < LONG);
+        task.abort();
+        assert!(shutdown.drain(LONG).await);
+    }
+
+    #[tokio::test]
+    async fn a_task_spawned_while_draining_is_waited_for() {
+        let shutdown = Shutdown::new();
+        let inner = shutdown.clone();
+        let (go, wait) = oneshot::channel::<()>();
+        let outer = shutdown.spawn(async move {
+            inner.token().cancelled().await;
+            inner.spawn(async move { wait.await.is_ok() })
+        });
+        assert!(!shutdown.drain(SHORT).await);
+        let late = outer.await.unwrap();
+        go.send(()).unwrap();
+        assert!(shutdown.drain(LONG).await);
+        assert!(late.is_finished());
+    }
+
+    #[tokio::test]
+    async fn blocking_work_is_waited_for_and_a_panic_stays_in_its_task() {
         let shutdown = Shutdown::new();
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let work = shutdown.spawn_blocking(move || wait.recv());
         let broken = shutdown.spawn(async { panic!("contained") });
         assert!(broken.await.unwrap_err().is_panic());
-        assert!(!shutdown.drain(Duration::from_millis(1)).await);
+        assert!(!shutdown.drain(SHORT).await);
         go.send(()).unwrap();
         assert!(shutdown.drain(LONG).await);
         work.await.unwrap().unwrap();
