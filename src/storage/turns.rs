@@ -1,0 +1,305 @@
+//! A turn's rows: it begins in one commit with its user message, its answer is kept as it grows, and
+//! its end is stored once.
+//! Invariant: a turn that is not `running` is not changed any more.
+
+use super::column::{self, bigint, get, now_ms, optional_json, time, uuid};
+use super::db::{Connection, Db};
+use super::messages::{self, MessageStatus, NewMessage, StoredCall, StoredRole};
+use super::{StorageError, conversations};
+use crate::message::Usage;
+use crate::message::sources::Source;
+use futures_util::FutureExt;
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::Row as _;
+use uuid::Uuid;
+
+/// A turn that is about to begin.
+#[derive(Clone, Debug)]
+pub struct NewTurn {
+    pub turn_id: Uuid,
+    /// `None`: a new conversation.
+    pub conversation_id: Option<Uuid>,
+    /// Id of the API key, where one was given.
+    pub owner: Option<String>,
+    pub user_text: String,
+    /// The conversation goes on from before this user message, which goes with all after it.
+    pub replace_message_id: Option<Uuid>,
+    pub provider: String,
+    pub model: String,
+    /// `inline`, `native` or `off`.
+    pub tool_mode: &'static str,
+}
+
+/// The ids a turn got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartedTurn {
+    pub conversation_id: Uuid,
+    pub user_message_id: Uuid,
+    pub assistant_message_id: Uuid,
+}
+
+/// All that is known of an answer so far; each write replaces the one before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    pub text: String,
+    /// Every sealed call so far, in order; positions do not change from one write to the next.
+    pub calls: Vec<StoredCall>,
+    pub sources: Vec<Source>,
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug)]
+pub struct TurnEnd {
+    /// The whole answer.
+    pub progress: Progress,
+    /// `complete`, `max_continuations`, `cancelled`, `provider_error`, `timeout` or `interrupted`.
+    pub finish: &'static str,
+    pub fallback_reason: Option<&'static str>,
+    pub usage: Usage,
+    /// JSON object, as clients see it.
+    pub telemetry: Value,
+    /// JSON object, as clients see it.
+    pub error: Option<Value>,
+}
+
+/// A turn as it was stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTurn {
+    pub id: Uuid,
+    pub conversation_id: Uuid,
+    pub owner: Option<String>,
+    pub user_message_id: Uuid,
+    pub assistant_message_id: Uuid,
+    pub tool_mode: String,
+    pub status: MessageStatus,
+    pub finish: Option<String>,
+    pub fallback_reason: Option<String>,
+    pub telemetry: Option<Value>,
+    pub error: Option<Value>,
+    pub created: Timestamp,
+    pub ended: Option<Timestamp>,
+}
+
+/// Stores the user's message and an empty, running answer; with `conversation_id: None` the
+/// conversation too.
+///
+/// # Errors
+/// [`StorageError::NotFound`] for an unknown conversation or message to replace;
+/// [`StorageError::Conflict`] where the message to replace is not the user's, or an answer after it is
+/// still being made.
+pub async fn start(db: &Db, turn: NewTurn) -> Result<StartedTurn, StorageError> {
+    db.write(move |connection| async move { start_rows(connection, turn).await }.boxed()).await
+}
+
+async fn start_rows(connection: &mut Connection, turn: NewTurn) -> Result<StartedTurn, StorageError> {
+    let now = now_ms();
+    let conversation_id = match turn.conversation_id {
+        Some(id) => {
+            if !conversations::touch(connection, id, now).await? {
+                return Err(StorageError::NotFound { what: "conversation", id: id.to_string() });
+            }
+            id
+        }
+        None => {
+            let id = Uuid::now_v7();
+            let title = conversations::title_from(&turn.user_text);
+            conversations::insert(connection, id, turn.owner.as_deref(), &title, now).await?;
+            id
+        }
+    };
+    let conversation = conversation_id.to_string();
+    if let Some(replaced) = turn.replace_message_id {
+        replace_from(connection, &conversation, replaced).await?;
+    }
+    let started =
+        StartedTurn { conversation_id, user_message_id: Uuid::now_v7(), assistant_message_id: Uuid::now_v7() };
+    sqlx::query(
+        "INSERT INTO turns (id, conversation_id, owner, user_message_id, assistant_message_id, tool_mode, status, \
+         created_ms) VALUES ($1, $2, $3, $4, $5, $6, 'running', $7)",
+    )
+    .bind(turn.turn_id.to_string())
+    .bind(&conversation)
+    .bind(&turn.owner)
+    .bind(started.user_message_id.to_string())
+    .bind(started.assistant_message_id.to_string())
+    .bind(turn.tool_mode)
+    .bind(now)
+    .execute(&mut *connection)
+    .await?;
+    let question = NewMessage {
+        id: started.user_message_id,
+        turn_id: turn.turn_id,
+        role: StoredRole::User,
+        text: &turn.user_text,
+        status: MessageStatus::Done,
+        provider: None,
+        model: None,
+    };
+    messages::append(connection, &conversation, question, now).await?;
+    let answer = NewMessage {
+        id: started.assistant_message_id,
+        turn_id: turn.turn_id,
+        role: StoredRole::Assistant,
+        text: "",
+        status: MessageStatus::Running,
+        provider: Some(&turn.provider),
+        model: Some(&turn.model),
+    };
+    messages::append(connection, &conversation, answer, now).await?;
+    Ok(started)
+}
+
+async fn replace_from(connection: &mut Connection, conversation: &str, message: Uuid) -> Result<(), StorageError> {
+    let row = sqlx::query("SELECT position, role FROM messages WHERE id = $1 AND conversation_id = $2")
+        .bind(message.to_string())
+        .bind(conversation)
+        .fetch_optional(&mut *connection)
+        .await?
+        .ok_or_else(|| StorageError::NotFound { what: "message", id: message.to_string() })?;
+    if row.try_get::<&str, _>("role")? != StoredRole::User.as_str() {
+        return Err(StorageError::Conflict(format!("message `{message}` is not the user's, so it cannot be replaced")));
+    }
+    let position: i64 = row.try_get("position")?;
+    let running: i64 = sqlx::query_scalar(
+        "SELECT COUNT(*) FROM messages WHERE conversation_id = $1 AND position >= $2 AND status = 'running'",
+    )
+    .bind(conversation)
+    .bind(position)
+    .fetch_one(&mut *connection)
+    .await?;
+    if running > 0 {
+        return Err(StorageError::Conflict(
+            "an answer after the message to replace is still being made: cancel it first".to_owned(),
+        ));
+    }
+    messages::delete_from(connection, conversation, position).await
+}
+
+/// Stores the answer as far as it has come. `false`: the turn is not running (any more), nothing was
+/// stored.
+pub async fn save_progress(db: &Db, turn_id: Uuid, progress: Progress) -> Result<bool, StorageError> {
+    db.write(move |connection| async move { Ok(save_rows(connection, turn_id, &progress).await?.is_some()) }.boxed())
+        .await
+}
+
+/// The conversation's id, or `None` where the turn is not running.
+async fn save_rows(
+    connection: &mut Connection,
+    turn_id: Uuid,
+    progress: &Progress,
+) -> Result<Option<Uuid>, StorageError> {
+    let Some(row) =
+        sqlx::query("SELECT conversation_id, assistant_message_id FROM turns WHERE id = $1 AND status = 'running'")
+            .bind(turn_id.to_string())
+            .fetch_optional(&mut *connection)
+            .await?
+    else {
+        return Ok(None);
+    };
+    let (conversation, message): (&str, &str) = (row.try_get("conversation_id")?, row.try_get("assistant_message_id")?);
+    sqlx::query("UPDATE messages SET text = $2 WHERE id = $1")
+        .bind(message)
+        .bind(&progress.text)
+        .execute(&mut *connection)
+        .await?;
+    messages::save_calls(connection, message, &progress.calls).await?;
+    messages::save_sources(connection, conversation, message, &progress.sources).await?;
+    Ok(Some(uuid(&row, "conversation_id")?))
+}
+
+/// Stores the whole answer and how it ended. `false`: the turn was not running (any more), nothing
+/// was stored.
+pub async fn finish(db: &Db, turn_id: Uuid, end: TurnEnd) -> Result<bool, StorageError> {
+    db.write(move |connection| async move { finish_rows(connection, turn_id, end).await }.boxed()).await
+}
+
+async fn finish_rows(connection: &mut Connection, turn_id: Uuid, end: TurnEnd) -> Result<bool, StorageError> {
+    let Some(conversation) = save_rows(connection, turn_id, &end.progress).await? else { return Ok(false) };
+    let now = now_ms();
+    let status = if end.finish == "interrupted" { MessageStatus::Interrupted } else { MessageStatus::Done };
+    sqlx::query(
+        "UPDATE messages SET status = $2, finish = $3, input_tokens = $4, output_tokens = $5, cache_read_tokens = $6 \
+         WHERE id = (SELECT assistant_message_id FROM turns WHERE id = $1)",
+    )
+    .bind(turn_id.to_string())
+    .bind(status.as_str())
+    .bind(end.finish)
+    .bind(bigint(end.usage.input_tokens))
+    .bind(bigint(end.usage.output_tokens))
+    .bind(bigint(end.usage.cache_read_tokens))
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "UPDATE turns SET status = $2, finish = $3, fallback_reason = $4, telemetry = $5, error = $6, ended_ms = $7 \
+         WHERE id = $1",
+    )
+    .bind(turn_id.to_string())
+    .bind(status.as_str())
+    .bind(end.finish)
+    .bind(end.fallback_reason)
+    .bind(column::to_json(&end.telemetry)?)
+    .bind(end.error.as_ref().map(column::to_json).transpose()?)
+    .bind(now)
+    .execute(&mut *connection)
+    .await?;
+    conversations::touch(connection, conversation, now).await?;
+    Ok(true)
+}
+
+/// At start-up: every turn that still says `running` was cut by the end of the process. Its answer
+/// keeps the text stored so far and says `interrupted`, and calls without an outcome say so too.
+/// The number of such turns.
+pub async fn interrupt_running(db: &Db) -> Result<u64, StorageError> {
+    db.write(|connection| {
+        async move {
+            sqlx::query(
+                "UPDATE tool_calls SET outcome = 'failed', output = 'the server stopped before the call had ended' \
+                 WHERE outcome = 'running' AND message_id IN (SELECT id FROM messages WHERE status = 'running')",
+            )
+            .execute(&mut *connection)
+            .await?;
+            sqlx::query("UPDATE messages SET status = 'interrupted', finish = 'interrupted' WHERE status = 'running'")
+                .execute(&mut *connection)
+                .await?;
+            let done = sqlx::query(
+                "UPDATE turns SET status = 'interrupted', finish = 'interrupted', ended_ms = $1 WHERE status = 'running'",
+            )
+            .bind(now_ms())
+            .execute(connection)
+            .await?;
+            Ok(done.rows_affected())
+        }
+        .boxed()
+    })
+    .await
+}
+
+pub async fn find(db: &Db, id: Uuid) -> Result<Option<StoredTurn>, StorageError> {
+    let Some(row) = sqlx::query(
+        "SELECT id, conversation_id, owner, user_message_id, assistant_message_id, tool_mode, status, finish, \
+         fallback_reason, telemetry, error, created_ms, ended_ms FROM turns WHERE id = $1",
+    )
+    .bind(id.to_string())
+    .fetch_optional(db.readers())
+    .await?
+    else {
+        return Ok(None);
+    };
+    let ended = if get::<Option<i64>>(&row, "ended_ms")?.is_some() { Some(time(&row, "ended_ms")?) } else { None };
+    Ok(Some(StoredTurn {
+        id: uuid(&row, "id")?,
+        conversation_id: uuid(&row, "conversation_id")?,
+        owner: get(&row, "owner")?,
+        user_message_id: uuid(&row, "user_message_id")?,
+        assistant_message_id: uuid(&row, "assistant_message_id")?,
+        tool_mode: get(&row, "tool_mode")?,
+        status: MessageStatus::read(get(&row, "status")?)?,
+        finish: get(&row, "finish")?,
+        fallback_reason: get(&row, "fallback_reason")?,
+        telemetry: optional_json(&row, "telemetry")?,
+        error: optional_json(&row, "error")?,
+        created: time(&row, "created_ms")?,
+        ended,
+    }))
+}
