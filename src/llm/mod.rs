@@ -2,9 +2,13 @@
 //! To add one: a folder beside `openai/`, one arm in `app.rs`, one recording in `tests/data/`.
 
 pub mod anthropic;
+pub mod decode;
 pub mod extractive;
+pub mod failure;
+mod json_scan;
 #[cfg(feature = "local-llm")]
 pub mod local;
+mod loose;
 pub mod openai;
 pub mod sse;
 pub mod transport;
