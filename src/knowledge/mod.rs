@@ -166,6 +166,12 @@ pub enum StoreError {
     /// The server cannot be reached; the message names its address.
     #[error("{0}")]
     Unreachable(String),
+    /// Another process holds the folder of the store in process.
+    #[error("the vector folder `{0}` is in use by another process")]
+    InUse(String),
+    /// The collection's files are damaged. Delete and create it, then replay its points from SQL.
+    #[error("the vector index of `{collection}` cannot be read: {reason}")]
+    Unreadable { collection: String, reason: String },
     #[error("vector store: {0}")]
     Failed(String),
 }

@@ -1,1 +1,3 @@
+mod store_contract;
+
 fn main() {}
