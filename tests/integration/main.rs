@@ -1,3 +1,4 @@
 mod store_contract;
+mod upstream;
 
 fn main() {}
