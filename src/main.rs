@@ -1,1 +1,3 @@
+//! The entry: nothing but the commands.
+
 fn main() {}

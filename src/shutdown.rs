@@ -152,10 +152,11 @@ mod tests {
         let (go, wait) = oneshot::channel::<()>();
         let outer = shutdown.spawn(async move {
             inner.token().cancelled().await;
-            inner.spawn(async move { wait.await.is_ok() })
+            // In an array, so that the handle is not awaited by mistake.
+            [inner.spawn(async move { wait.await.is_ok() })]
         });
         assert!(!shutdown.drain(SHORT).await);
-        let late = outer.await.unwrap();
+        let [late] = outer.await.unwrap();
         go.send(()).unwrap();
         assert!(shutdown.drain(LONG).await);
         assert!(late.is_finished());

@@ -182,12 +182,12 @@ impl Layers {
         if !self.problems.is_empty() {
             return Err(ConfigErrors(self.problems));
         }
-        let internal = |error: figment::Error| {
+        let internal = |error: Box<figment::Error>| {
             let name = error.path.join(".");
             let message = one_line(&error.to_string());
             ConfigErrors(vec![Problem { name, source: "effective values".to_owned(), message }])
         };
-        let config: Config = self.figment.extract().map_err(internal)?;
+        let config: Config = self.figment.extract().map_err(Box::new).map_err(internal)?;
         let contradictions = config.contradictions();
         if !contradictions.is_empty() {
             return Err(ConfigErrors(contradictions));
@@ -196,8 +196,8 @@ impl Layers {
         Ok(Loaded { config, settings })
     }
 
-    fn setting(&self, key: &'static Key) -> Result<Setting, figment::Error> {
-        let value = self.figment.find_value(key.name)?;
+    fn setting(&self, key: &'static Key) -> Result<Setting, Box<figment::Error>> {
+        let value = self.figment.find_value(key.name).map_err(Box::new)?;
         let source = self.figment.get_metadata(value.tag()).map_or_else(String::new, |found| found.name.to_string());
         Ok(Setting { key: key.name, value: key.show(&value), source })
     }

@@ -1,4 +1,8 @@
-mod store_contract;
-mod upstream;
+//! The one integration test binary: one module a subject. Tests speak to real parts over the wire, on
+//! free ports, without sleeping.
 
-fn main() {}
+#![cfg(test)]
+
+mod store_contract;
+mod tidy;
+mod upstream;

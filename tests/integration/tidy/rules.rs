@@ -1,0 +1,104 @@
+//! The rules of the house, as data. ARCHITECTURE.md explains them; a change here is a decision.
+
+/// A library that only some files may know, so that it can be replaced there. Prefixes of paths.
+pub const VENDORS: &[(&str, &[&str])] = &[
+    ("axum", &["src/http/"]),
+    ("candle_core", &["src/llm/local"]),
+    ("candle_transformers", &["src/llm/local"]),
+    ("clap", &["src/cli/", "src/main.rs"]),
+    ("fastembed", &["src/knowledge/embed/"]),
+    ("figment", &["src/config/"]),
+    ("hyper", &["src/http/"]),
+    ("hyper_util", &["src/http/"]),
+    ("indicatif", &["src/cli/"]),
+    ("metrics_exporter_prometheus", &["src/telemetry.rs"]),
+    ("ort", &["src/knowledge/embed/"]),
+    ("qdrant_client", &["src/knowledge/store/qdrant"]),
+    ("qdrant_edge", &["src/knowledge/store/edge", "src/knowledge/store/bm25.rs"]),
+    ("quick_xml", &["src/engine/xml_block", "src/engine/arguments"]),
+    ("reqwest", &["src/llm/transport", "src/tools/fetch_url", "src/knowledge/embed/openai.rs"]),
+    ("scraper", &["src/knowledge/extract/"]),
+    ("sqlx", &["src/storage/"]),
+    ("text_splitter", &["src/knowledge/chunker"]),
+    ("tower", &["src/http/"]),
+    ("tower_http", &["src/http/"]),
+    ("tracing_subscriber", &["src/telemetry.rs"]),
+];
+
+/// What a module may import beside itself. The longest name that fits counts. An entry that ends in
+/// `::` allows only what that module itself declares (types, traits, constants): its port.
+pub const MAY_IMPORT: &[(&str, &[&str])] = &[
+    (
+        "http",
+        &[
+            "app",
+            "turns",
+            "engine",
+            "knowledge",
+            "storage",
+            "llm",
+            "tools",
+            "message",
+            "config",
+            "secret",
+            "shutdown",
+            "telemetry",
+        ],
+    ),
+    (
+        "app",
+        &[
+            "turns",
+            "engine",
+            "knowledge",
+            "storage",
+            "llm",
+            "tools",
+            "message",
+            "config",
+            "secret",
+            "shutdown",
+            "telemetry",
+        ],
+    ),
+    ("turns", &["engine", "knowledge", "storage", "llm", "tools", "message", "config", "shutdown"]),
+    ("engine", &["llm::", "tools", "message", "config", "shutdown"]),
+    ("engine::round", &["llm::", "tools", "message", "config", "shutdown", "knowledge::", "knowledge::ingest"]),
+    ("knowledge", &["storage", "message", "config", "secret", "shutdown"]),
+    ("storage", &["knowledge::", "message", "config"]),
+    ("llm", &["tools::", "message", "config", "secret"]),
+    ("tools", &["knowledge::", "knowledge::pending", "message", "config"]),
+    ("tools::vector_search", &["knowledge", "message", "config"]),
+    ("tools::fetch_url", &["knowledge", "message", "config"]),
+    ("telemetry", &["config"]),
+    ("config", &["secret"]),
+    ("message", &[]),
+    ("secret", &[]),
+    ("shutdown", &[]),
+];
+
+/// Not in the table above: they may import everything.
+pub const UNBOUND: &[&str] = &["", "main", "cli"];
+
+/// Concrete parts behind a port. Only these name them: the part itself, `app`, and commands that
+/// exist to look into one (`inspect`).
+pub const ADAPTERS: &[&str] = &[
+    "knowledge::embed::fastembed",
+    "knowledge::embed::openai",
+    "knowledge::store::edge",
+    "knowledge::store::qdrant",
+    "llm::anthropic",
+    "llm::extractive",
+    "llm::local",
+    "llm::openai",
+    "tools::fetch_url",
+    "tools::vector_search",
+];
+pub const MAY_NAME_ADAPTERS: &[&str] = &["app", "cli"];
+
+/// Names of drawers: a file has a subject and is called by it.
+pub const DRAWERS: &[&str] = &["common", "helper", "helpers", "misc", "shared", "types", "util", "utils"];
+
+pub const MOST_LINES: usize = 400;
+/// Files that may be longer, each with its reason.
+pub const LONG_FILES: &[(&str, &str)] = &[];
