@@ -1,6 +1,7 @@
 //! The port to tools: what one declares, what it is given, what it brings.
 //! To add one: a file beside these, one line in `app.rs`, one case in `tests/integration/tools.rs`.
 
+pub mod address_guard;
 pub mod fetch_url;
 pub mod seen_urls;
 pub mod vector_search;
