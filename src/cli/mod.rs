@@ -1,1 +1,3 @@
 //! (filled by the next commits)
+
+pub mod inspect_sse;

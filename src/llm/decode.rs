@@ -7,7 +7,7 @@ use super::{LlmError, LlmErrorKind, Stop, StreamEvent};
 use serde_json::{Map, Value};
 
 /// The third step: one vendor's events.
-pub trait WireDecoder: Send + 'static {
+pub trait WireDecoder: Send + Unpin + 'static {
     /// Appends what the event says. A terminal event must be the last that is appended.
     fn event(&mut self, event: SseEvent, out: &mut Vec<StreamEvent>);
     /// The body has ended and nothing terminal was said: appends the terminal event, `Done` if the

@@ -233,7 +233,7 @@ pub fn mask_key(text: &str, key: Option<&str>) -> String {
         let chars: Vec<char> = word.chars().collect();
         (word.starts_with("sk-") && chars.len() > TELLING_CHARS)
             || (telling && key.windows(TELLING_CHARS).any(|part| chars.windows(TELLING_CHARS).any(|w| w == part)))
-            || (!telling && !whole.is_empty() && word.trim_end_matches('.') == whole)
+            || (!telling && !whole.is_empty() && word == whole)
     };
     // First as it is: a key may hold characters that end a word.
     let text = if telling { text.replace(whole, "***") } else { text.to_owned() };
@@ -241,7 +241,8 @@ pub fn mask_key(text: &str, key: Option<&str>) -> String {
     let mut rest = text.as_str();
     while !rest.is_empty() {
         let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-        let (word, tail) = rest.split_at(end);
+        // A full stop behind a key ends the sentence.
+        let (word, tail) = rest.split_at(rest[..end].trim_end_matches('.').len().max(usize::from(end > 0)));
         out.push_str(if looks_like_a_key(word) { "***" } else { word });
         let gap = tail.find(is_word).unwrap_or(tail.len());
         out.push_str(&tail[..gap]);

@@ -1,10 +1,12 @@
 //! The port to language models: what a provider must do, what it sends, how it fails.
 //! To add one: a folder beside `openai/`, one arm in `app.rs`, one recording in `tests/data/`.
 
+mod answer;
 pub mod anthropic;
 pub mod decode;
 pub mod extractive;
 pub mod failure;
+mod history;
 mod json_scan;
 #[cfg(feature = "local-llm")]
 pub mod local;
@@ -61,6 +63,16 @@ pub enum ReasoningEffort {
     Low,
     Medium,
     High,
+}
+
+impl ReasoningEffort {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
 }
 
 /// What a provider's stream says, in order.

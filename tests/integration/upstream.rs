@@ -128,10 +128,13 @@ pub struct Served {
     pub bytes_after_left: usize,
     /// The script came to its end.
     pub finished: bool,
+    /// Nothing more will be written: the script has ended, or the connection has.
+    pub over: bool,
 }
 
 #[derive(Default)]
 struct Log {
+    connections: usize,
     requests: Vec<Request>,
     served: Vec<Served>,
 }
@@ -192,6 +195,11 @@ impl Upstream {
         self.shared.log.lock().unwrap().requests.clone()
     }
 
+    /// How many connections clients have opened.
+    pub fn connections(&self) -> usize {
+        self.shared.log.lock().unwrap().connections
+    }
+
     /// How request `n` is going.
     pub fn served(&self, n: usize) -> Served {
         self.shared.log.lock().unwrap().served.get(n).copied().unwrap_or_default()
@@ -207,9 +215,9 @@ impl Upstream {
         self.until(|| self.requests().into_iter().nth(n)).await
     }
 
-    /// Waits until the script of request `n` has come to its end.
-    pub async fn finished(&self, n: usize) -> Served {
-        self.until(|| Some(self.served(n)).filter(|served| served.finished)).await
+    /// Waits until nothing more will be written for request `n`, and says how it went.
+    pub async fn over(&self, n: usize) -> Served {
+        self.until(|| Some(self.served(n)).filter(|served| served.over)).await
     }
 
     async fn until<T>(&self, ready: impl Fn() -> Option<T>) -> T {
@@ -233,6 +241,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { return };
+                shared.note(|log| log.connections += 1);
                 connections.spawn(connection(stream, shared.clone()));
             }
             Some(_) = connections.join_next() => {}
@@ -251,7 +260,9 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
             log.requests.len() - 1
         });
         let script = (shared.choose)(n, &request);
-        if !play(&script, n, &shared, &mut read, &mut write).await {
+        let more = play(&script, n, &shared, &mut read, &mut write).await;
+        shared.note(|log| log.served[n].over = true);
+        if !more {
             return;
         }
     }
