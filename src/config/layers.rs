@@ -16,7 +16,7 @@ const PREFIX: &str = "TAILRACE__";
 const ADMIN_KEY_FILE: &str = "TAILRACE_ADMIN_KEY_FILE";
 
 /// The variables with names of their own. An empty one counts as unset, as others treat them.
-const NAMED: &[(&str, &str)] = &[
+pub(super) const NAMED: &[(&str, &str)] = &[
     ("TAILRACE_ADMIN_KEY", "server.admin_key"),
     ("DATABASE_URL", "storage.database_url"),
     ("QDRANT_URL", "qdrant.url"),

@@ -263,3 +263,21 @@ fn addresses_and_origins() {
         }
     }
 }
+
+#[test]
+fn the_documentation_names_every_key_with_its_default() {
+    let text = include_str!("../../docs/configuration.md");
+    let rows: Vec<_> = text.lines().map(str::trim).filter(|line| line.starts_with("| `")).collect();
+    for Setting { key, value, .. } in load("", &[], &[]).unwrap().settings {
+        let row = format!("| `{key}` | `{value}` |");
+        assert!(rows.iter().any(|r| r.starts_with(&row)), "docs/configuration.md lacks: {row}");
+    }
+    for (variable, key) in layers::NAMED {
+        assert!(rows.iter().any(|row| row.contains(variable) && row.contains(key)), "{variable} is not documented");
+    }
+    // Nor does it name one that is gone.
+    assert_eq!(rows.len(), keys().count() + NAMED_ROWS);
+}
+
+/// Some rows name two variables.
+const NAMED_ROWS: usize = 5;
