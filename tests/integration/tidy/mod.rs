@@ -198,7 +198,7 @@ fn what_is_allowed_passes() {
     for (path, text) in [
         ("src/storage/turns.rs", "//! x\nuse sqlx::query;\nuse crate::knowledge::Scope;"),
         ("src/engine/round.rs", "//! x\nuse super::budget::ToolBudget;\nuse crate::llm::LlmProvider;"),
-        ("src/engine/round.rs", "//! x\nuse crate::knowledge::ingest::Ingest;"),
+        ("src/engine/tool_task.rs", "//! x\nuse crate::knowledge::ingest::Ingest;"),
         ("src/tools/vector_search.rs", "//! x\nuse crate::knowledge::{retrieve::Retrieve, Hit};"),
         ("src/llm/openai/wire.rs", "//! x\nuse crate::llm::openai::x; use super::super::sse::Event;"),
         ("src/app.rs", "//! x\nuse crate::llm::openai::OpenAi;"),

@@ -63,7 +63,11 @@ pub const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("turns", &["engine", "knowledge", "storage", "llm", "tools", "message", "config", "shutdown"]),
     ("engine", &["llm::", "tools", "message", "config", "shutdown"]),
-    ("engine::round", &["llm::", "tools", "message", "config", "shutdown", "knowledge::", "knowledge::ingest"]),
+    // A tool's task also stores what the tool brought.
+    (
+        "engine::tool_task",
+        &["llm::", "tools", "message", "config", "shutdown", "knowledge::", "knowledge::identity", "knowledge::ingest"],
+    ),
     ("knowledge", &["storage", "message", "config", "secret", "shutdown"]),
     ("storage", &["knowledge::", "message", "config"]),
     ("llm", &["tools::", "message", "config", "secret"]),
