@@ -1,0 +1,184 @@
+//! A sealed block to an [`XmlToolCall`], or why not. The only place that knows XML's rules for tags.
+//!
+//! Invariant: names and attribute values are decoded exactly once here, the body never.
+
+use quick_xml::events::BytesStart;
+use std::ops::Range;
+
+/// A call as the model wrote it in its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XmlToolCall {
+    /// `[A-Za-z0-9_.-]{1,64}`.
+    pub name: String,
+    /// All attributes but `name`, in order, no key twice, references decoded.
+    pub attrs: Vec<(String, String)>,
+    /// The exact slice between the tags.
+    pub body: String,
+}
+
+/// Why a block is shown but can never run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    #[error("the tag has no name attribute")]
+    NoName,
+    #[error("the tool name {0:?} is not 1 to 64 of A-Z, a-z, 0-9, _, . and -")]
+    BadName(String),
+    #[error("the attribute {0} is given twice")]
+    RepeatedAttribute(String),
+    #[error("the attribute {0} holds a reference that XML does not know")]
+    UnknownReference(String),
+    #[error("the tag is not well formed")]
+    Malformed,
+}
+
+/// Reads `raw`, whose first `tag` bytes are the opening tag and whose `body` lies where said.
+/// A self-closing block has an empty body range.
+pub fn read(raw: &str, tag: usize, body: Range<usize>) -> Result<XmlToolCall, BlockError> {
+    let (name, attrs) = read_tag(raw.get(..tag).ok_or(BlockError::Malformed)?)?;
+    let body = raw.get(body).ok_or(BlockError::Malformed)?.to_owned();
+    Ok(XmlToolCall { name, attrs, body })
+}
+
+/// The name and the other attributes of a whole opening tag, `<tool …>` or `<tool …/>`.
+pub fn read_tag(tag: &str) -> Result<(String, Vec<(String, String)>), BlockError> {
+    let content = tag.strip_prefix('<').and_then(|t| t.strip_suffix('>')).ok_or(BlockError::Malformed)?;
+    let start = BytesStart::from_content(content.strip_suffix('/').unwrap_or(content), "tool".len());
+    let mut name = None;
+    let mut attrs: Vec<(String, String)> = Vec::new();
+    // Repeats are looked for below, so that the message can name the attribute.
+    for attribute in start.attributes().with_checks(false) {
+        let attribute = attribute.map_err(|_| BlockError::Malformed)?;
+        let key = attribute.key.as_ref();
+        let value = decode_strict(&attribute.value).ok_or_else(|| BlockError::UnknownReference(key.to_owned()))?;
+        let repeated = if key == "name" {
+            name.replace(value).is_some()
+        } else {
+            let repeated = attrs.iter().any(|(known, _)| known == key);
+            attrs.push((key.to_owned(), value));
+            repeated
+        };
+        if repeated {
+            return Err(BlockError::RepeatedAttribute(key.to_owned()));
+        }
+    }
+    let name = name.ok_or(BlockError::NoName)?;
+    if !is_tool_name(&name) {
+        return Err(BlockError::BadName(name.chars().take(64).collect()));
+    }
+    Ok((name, attrs))
+}
+
+/// `[A-Za-z0-9_.-]{1,64}`.
+pub fn is_tool_name(name: &str) -> bool {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+    (1..=64).contains(&name.len()) && name.bytes().all(legal)
+}
+
+/// `text` with each of the five named and all numeric references decoded once; whatever else an `&`
+/// begins stays as it is.
+pub fn decode(text: &str) -> String {
+    references(text).0
+}
+
+/// The same, or nothing if there is a reference that XML does not know. A bare `&` is text here too:
+/// addresses with `&` in them are what models write.
+fn decode_strict(text: &str) -> Option<String> {
+    let (decoded, unknown) = references(text);
+    (!unknown).then_some(decoded)
+}
+
+/// The decoded text, and whether a well-formed reference stood in it that could not be decoded.
+fn references(text: &str) -> (String, bool) {
+    let mut out = String::with_capacity(text.len());
+    let mut unknown = false;
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let name = rest[1..].find(|c: char| !(c.is_alphanumeric() || matches!(c, '#' | '_' | ':' | '.' | '-')));
+        let name = name.filter(|&len| len > 0 && rest[1 + len..].starts_with(';')).map(|len| &rest[1..=len]);
+        match name.map(|name| (name, reference(name))) {
+            Some((name, Some(c))) => {
+                out.push(c);
+                rest = &rest[name.len() + 2..];
+            }
+            other => {
+                unknown |= other.is_some();
+                out.push('&');
+                rest = &rest[1..];
+            }
+        }
+    }
+    out.push_str(rest);
+    (out, unknown)
+}
+
+/// The character that `&name;` stands for. Never an expansion: a reference is one character.
+fn reference(name: &str) -> Option<char> {
+    let code = match name.strip_prefix('#') {
+        Some(number) => match number.strip_prefix('x') {
+            Some(hex) if hex.bytes().all(|b| b.is_ascii_hexdigit()) => u32::from_str_radix(hex, 16).ok()?,
+            None if number.bytes().all(|b| b.is_ascii_digit()) => number.parse().ok()?,
+            _ => return None,
+        },
+        None => {
+            return match name {
+                "lt" => Some('<'),
+                "gt" => Some('>'),
+                "amp" => Some('&'),
+                "quot" => Some('"'),
+                "apos" => Some('\''),
+                _ => None,
+            };
+        }
+    };
+    let legal = matches!(code, 0x9 | 0xA | 0xD | 0x20..=0xFFFD | 0x1_0000..=0x10_FFFF);
+    char::from_u32(code).filter(|_| legal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_read_or_refused_with_a_reason() {
+        use BlockError::{BadName, Malformed, NoName, RepeatedAttribute, UnknownReference};
+        let long = format!("<tool name='{}'>", "x".repeat(65));
+        type Read<'a> = Result<(&'a str, &'a [(&'a str, &'a str)]), BlockError>;
+        let cases: [(&str, Read<'_>); 14] = [
+            (r#"<tool name="a"/>"#, Ok(("a", &[]))),
+            ("<tool\n q = 'it\"s > 3'\tname='a.b-c_1' >", Ok(("a.b-c_1", &[("q", "it\"s > 3")]))),
+            (r#"<tool name="a" q="R&amp;D &lt;x&gt; &#8364;&#x41; &amp;lt;">"#, Ok(("a", &[("q", "R&D <x> €A &lt;")]))),
+            (r#"<tool name="&#x61;">"#, Ok(("a", &[]))),
+            (r#"<tool name="a" url="http://h/?a=1&b=2&c">"#, Ok(("a", &[("url", "http://h/?a=1&b=2&c")]))),
+            (r#"<tool name="a" q="&nbsp;">"#, Err(UnknownReference("q".into()))),
+            (r#"<tool name="a" q="&#0;">"#, Err(UnknownReference("q".into()))),
+            (r#"<tool name="a" q="&#xD800;">"#, Err(UnknownReference("q".into()))),
+            (r#"<tool id="7">"#, Err(NoName)),
+            (r#"<tool name="a" name="a">"#, Err(RepeatedAttribute("name".into()))),
+            (r#"<tool name="a" q="1" q="2">"#, Err(RepeatedAttribute("q".into()))),
+            (r#"<tool name="a b">"#, Err(BadName("a b".into()))),
+            (r#"<tool name="a" q>"#, Err(Malformed)),
+            (&long, Err(BadName("x".repeat(64)))),
+        ];
+        for (tag, want) in cases {
+            let got = read_tag(tag);
+            let want = want.map(|(name, attrs)| {
+                (name.to_owned(), attrs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+            });
+            assert_eq!(got, want, "{tag}");
+        }
+    }
+
+    #[test]
+    fn plain_text_is_decoded_once_and_never_broken() {
+        for (text, want) in [
+            ("R&amp;D &lt;draft&gt; &#8364;5", "R&D <draft> €5"),
+            ("AT&T && &nbsp; &; &#; &#x; &#xZ; &", "AT&T && &nbsp; &; &#; &#x; &#xZ; &"),
+            ("&amp;amp; &&amp;", "&amp; &&"),
+            ("&#1114112; &#xFFFE; &#10;", "&#1114112; &#xFFFE; \n"),
+        ] {
+            assert_eq!(decode(text), want, "{text}");
+        }
+    }
+}
