@@ -3,7 +3,6 @@
 //! Invariant: names and attribute values are decoded exactly once here, the body never.
 
 use quick_xml::events::BytesStart;
-use std::ops::Range;
 
 /// A call as the model wrote it in its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,16 +30,15 @@ pub enum BlockError {
     Malformed,
 }
 
-/// Reads `raw`, whose first `tag` bytes are the opening tag and whose `body` lies where said.
-/// A self-closing block has an empty body range.
-pub fn read(raw: &str, tag: usize, body: Range<usize>) -> Result<XmlToolCall, BlockError> {
-    let (name, attrs) = read_tag(raw.get(..tag).ok_or(BlockError::Malformed)?)?;
-    let body = raw.get(body).ok_or(BlockError::Malformed)?.to_owned();
-    Ok(XmlToolCall { name, attrs, body })
+/// A whole opening tag, `<tool …>` or `<tool …/>`, with the fields of [`XmlToolCall`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenTag {
+    pub name: String,
+    pub attrs: Vec<(String, String)>,
 }
 
-/// The name and the other attributes of a whole opening tag, `<tool …>` or `<tool …/>`.
-pub fn read_tag(tag: &str) -> Result<(String, Vec<(String, String)>), BlockError> {
+/// Reads an opening tag; its block can run if this succeeds.
+pub fn read_tag(tag: &str) -> Result<OpenTag, BlockError> {
     let content = tag.strip_prefix('<').and_then(|t| t.strip_suffix('>')).ok_or(BlockError::Malformed)?;
     let start = BytesStart::from_content(content.strip_suffix('/').unwrap_or(content), "tool".len());
     let mut name = None;
@@ -65,7 +63,7 @@ pub fn read_tag(tag: &str) -> Result<(String, Vec<(String, String)>), BlockError
     if !is_tool_name(&name) {
         return Err(BlockError::BadName(name.chars().take(64).collect()));
     }
-    Ok((name, attrs))
+    Ok(OpenTag { name, attrs })
 }
 
 /// `[A-Za-z0-9_.-]{1,64}`.
@@ -163,8 +161,9 @@ mod tests {
         ];
         for (tag, want) in cases {
             let got = read_tag(tag);
-            let want = want.map(|(name, attrs)| {
-                (name.to_owned(), attrs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+            let want = want.map(|(name, attrs)| OpenTag {
+                name: name.to_owned(),
+                attrs: attrs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
             });
             assert_eq!(got, want, "{tag}");
         }

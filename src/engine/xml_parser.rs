@@ -14,7 +14,7 @@ mod tests;
 mod ticks;
 
 use crate::engine::event::Span;
-use crate::engine::xml_block::{self, XmlToolCall};
+use crate::engine::xml_block::{self, OpenTag, XmlToolCall};
 use body::{Body, Found};
 use feed::{Feed, Held, find};
 use markdown::{Effect, Markdown};
@@ -51,6 +51,8 @@ pub struct XmlParseState {
     held: Held,
     /// Where the would-be block begins.
     start: u64,
+    /// What the tag of the block being read says.
+    open: Option<OpenTag>,
     /// What was found behind undecided back-tick runs, by position: calls, and blocks that count as errors.
     waiting: Vec<(u64, Option<SealedCall>)>,
     parse_errors: u32,
@@ -94,6 +96,7 @@ impl XmlParseState {
             first: true,
             held: Held::new(max_block_bytes as u64),
             start: 0,
+            open: None,
             waiting: Vec::new(),
             parse_errors: 0,
             examined: 0,
@@ -119,6 +122,12 @@ impl XmlParseState {
 
     /// Takes the next piece of the model's text; pushes what can be said of it.
     pub fn feed(&mut self, chunk: &str, out: &mut Vec<Segment>) {
+        if self.state == State::Text && self.markdown.is_plain(chunk) {
+            // Most pieces by far: nothing in them can matter.
+            self.at += chunk.len() as u64;
+            self.examined += chunk.len() as u64;
+            return out.push(Segment::Text(chunk.to_owned()));
+        }
         let mut feed = Feed::new(chunk, self.at, out);
         while feed.i < chunk.len() {
             self.advance(&mut feed);
@@ -151,118 +160,111 @@ impl XmlParseState {
         self.first = true;
     }
 
-    /// One look: over a stretch where nothing can happen, or at one byte.
+    /// One look: over a stretch where nothing is decided, or at one byte.
     fn advance(&mut self, feed: &mut Feed<'_>) {
-        let at = feed.at();
         let mut end = feed.chunk.len();
         if let Some(expiry) = self.markdown.ticks.expiry() {
-            if at < expiry {
-                end = end.min(feed.i + (expiry - at) as usize);
-            } else if feed.chunk.is_char_boundary(feed.i) {
+            let at = feed.at();
+            if at >= expiry && feed.chunk.is_char_boundary(feed.i) {
                 self.markdown.ticks.expire(at);
                 return self.apply(feed, Effect::Settled);
             }
-        }
-        if let State::Block { body, .. } = self.state {
-            let room = (self.start + self.max_block_bytes).saturating_sub(at);
-            if room == 0 {
-                return self.fail(State::Dead(body));
+            if self.waits_inside() {
+                let effect = self.markdown.inner(feed.byte());
+                self.apply(feed, effect);
+                end = feed.i + 1;
+            } else if at < expiry {
+                end = end.min(feed.i + (expiry - at) as usize);
             }
-            end = end.min(feed.i + room as usize);
-        }
-        let skipped = self.skip(feed, end);
-        self.examined += (skipped as u64).max(1);
-        if skipped > 0 {
-            feed.i += skipped;
-            return;
-        }
-        let b = feed.chunk.as_bytes()[feed.i];
-        self.step(feed, b, at);
-    }
-
-    /// How many bytes from `feed.i` on, up to `end`, change nothing.
-    fn skip(&mut self, feed: &mut Feed<'_>, end: usize) -> usize {
-        let bytes = feed.chunk.as_bytes();
-        match self.state {
-            State::Text => {
-                let cr = feed.next_cr(&mut self.examined).min(end);
-                self.markdown.skip(&bytes[feed.i..cr])
-            }
-            State::Block { body, .. } | State::Dead(body) if !self.markdown.ticks.undecided() => {
-                body.skip(&bytes[feed.i..end])
-            }
-            State::Comment(0) if !self.markdown.ticks.undecided() => find(b'-', &bytes[feed.i..end]),
-            State::Think(0) => find(b'<', &bytes[feed.i..end]),
-            _ => 0,
-        }
-    }
-
-    /// Consumes the byte at `feed.i`.
-    fn step(&mut self, feed: &mut Feed<'_>, b: u8, at: u64) {
-        if self.waits_inside() {
-            let effect = self.markdown.inner(b);
-            self.apply(feed, effect);
         }
         match self.state {
-            State::Text => return self.text(feed, b, at),
-            State::CommentStart(n) if COMMENT.get(usize::from(n)) == Some(&b) => {
-                self.state = if usize::from(n) + 1 == COMMENT.len() {
-                    self.markdown.enter();
-                    State::Comment(0)
-                } else {
-                    State::CommentStart(n + 1)
-                };
+            State::Text => self.text(feed, end),
+            State::Opener(opener) => self.opener(feed, opener, end),
+            State::Block { tag, body } => self.block(feed, tag, body, end),
+            State::Dead(mut body) => {
+                let (looks, found) = body.run(feed.rest(end), feed.at() - self.start);
+                self.look(feed, looks);
+                match found {
+                    Found::Closer => self.close_region(false),
+                    Found::Nothing | Found::Opener => self.state = State::Dead(body),
+                }
             }
-            State::ThinkStart(n) if THINK.get(usize::from(n)) == Some(&b) => {
-                let whole = usize::from(n) + 1 == THINK.len();
-                self.state = if whole { State::Think(0) } else { State::ThinkStart(n + 1) };
+            State::Comment(0) => {
+                let dashes = find(b'-', feed.rest(end));
+                self.look(feed, dashes);
+                if dashes == 0 {
+                    self.look(feed, 1);
+                    self.state = State::Comment(1);
+                }
             }
-            State::CommentStart(_) | State::ThinkStart(_) => {
-                self.state = State::Text;
-                return self.text(feed, b, at);
+            State::Think(0) => {
+                let angle = find(b'<', feed.rest(end));
+                self.look(feed, angle);
+                if angle == 0 {
+                    self.look(feed, 1);
+                    self.state = State::Think(1);
+                }
+            }
+            _ => self.mark(feed),
+        }
+    }
+
+    /// One byte of the marks around comments and thinking.
+    fn mark(&mut self, feed: &mut Feed<'_>) {
+        let b = feed.byte();
+        let expected = |mark: &[u8], n: u8| mark.get(usize::from(n)) == Some(&b);
+        let whole = |mark: &[u8], n: u8| usize::from(n) + 1 == mark.len();
+        match self.state {
+            State::CommentStart(n) if expected(COMMENT, n) => {
+                self.state = if whole(COMMENT, n) { State::Comment(0) } else { State::CommentStart(n + 1) };
+                self.markdown.enter();
+            }
+            State::ThinkStart(n) if expected(THINK, n) => {
+                self.state = if whole(THINK, n) { State::Think(0) } else { State::ThinkStart(n + 1) };
             }
             State::Comment(2) if b == b'>' => self.close_region(false),
             State::Comment(n) => self.state = State::Comment(if b == b'-' { 2.min(n + 1) } else { 0 }),
-            State::Think(n) if THINK_END.get(usize::from(n)) == Some(&b) => {
-                if usize::from(n) + 1 == THINK_END.len() {
+            State::Think(n) if expected(THINK_END, n) => {
+                self.state = State::Think(n + 1);
+                if whole(THINK_END, n) {
                     self.close_region(true);
-                } else {
-                    self.state = State::Think(n + 1);
                 }
             }
             State::Think(_) => self.state = State::Think(u8::from(b == b'<')),
-            State::Opener(opener) => return self.opener(feed, opener, b, at),
-            State::Block { tag, mut body } => {
-                let found = body.step(b, at - self.start);
-                self.state = State::Block { tag, body };
-                feed.i += 1;
-                return match found {
-                    Found::Nothing => {}
-                    Found::Closer => self.seal(feed, tag, body.end()),
-                    Found::Opener => self.fail(State::Dead(body)),
-                };
+            // A mark that failed: the byte is text, and still to be read as such.
+            _ => {
+                self.state = State::Text;
+                return;
             }
-            State::Dead(mut body) => match body.step(b, at - self.start) {
-                Found::Closer => self.close_region(false),
-                Found::Nothing | Found::Opener => self.state = State::Dead(body),
-            },
         }
-        feed.i += 1;
+        self.look(feed, 1);
     }
 
-    fn text(&mut self, feed: &mut Feed<'_>, b: u8, at: u64) {
+    fn look(&mut self, feed: &mut Feed<'_>, bytes: usize) {
+        feed.i += bytes;
+        self.examined += bytes as u64;
+    }
+
+    fn text(&mut self, feed: &mut Feed<'_>, end: usize) {
+        let line = feed.next_cr(&mut self.examined).min(end);
+        let passed = self.markdown.skip(feed.rest(line));
+        self.look(feed, passed);
+        if feed.i == end {
+            return;
+        }
+        let b = feed.byte();
         let mut first = false;
         if self.first {
             if feed.chunk[feed.i..].starts_with(BOM) {
-                feed.i += BOM.len_utf8();
-                return;
+                return self.look(feed, BOM.len_utf8());
             }
             self.first = is_space(b);
             first = !self.first;
         }
+        let at = feed.at();
         let effect = self.markdown.text(b, at);
         self.apply(feed, effect);
-        feed.i += 1;
+        self.look(feed, 1);
         if b == b'<' && self.markdown.at_markup() {
             self.state = State::Opener(Opener::start());
             self.start = at;
@@ -271,40 +273,53 @@ impl XmlParseState {
         }
     }
 
-    fn opener(&mut self, feed: &mut Feed<'_>, mut opener: Opener, b: u8, at: u64) {
-        match opener.step(b) {
+    fn opener(&mut self, feed: &mut Feed<'_>, mut opener: Opener, end: usize) {
+        let (looks, verdict) = opener.run(feed.rest(end));
+        self.look(feed, looks);
+        match verdict {
             Verdict::More => self.state = State::Opener(opener),
-            Verdict::TooLong => {
-                feed.i += 1;
-                return self.refute(feed, opener);
-            }
+            Verdict::TooLong => self.refute(feed, opener),
             Verdict::Refuted => {
                 let first = std::mem::take(&mut self.first);
                 self.refute(feed, opener);
-                self.state = match (opener.word(), b) {
-                    (Some(1), b'!') => State::CommentStart(2),
-                    (Some(2), b'h') if first => State::ThinkStart(3),
-                    _ => return self.text(feed, b, at),
-                };
+                // Other markup shares its first bytes with `<tool`.
+                match (opener.word(), feed.byte()) {
+                    (Some(1), b'!') => self.state = State::CommentStart(1),
+                    (Some(2), b'h') if first => self.state = State::ThinkStart(2),
+                    _ => {}
+                }
             }
             Verdict::Complete { self_closing } => {
-                feed.i += 1;
                 let tag = feed.at() - self.start;
-                self.first = false;
-                let text = self.held.candidate(feed, self.start);
-                let read = str::from_utf8(&text).is_ok_and(|text| xml_block::read_tag(text).is_ok());
-                let well_formed = read && tag <= self.max_block_bytes;
                 self.examined += tag;
-                self.state = State::Block { tag, body: Body::start() };
-                return match (well_formed, self_closing) {
+                self.first = false;
+                let (held, fed) = self.held.candidate(feed, self.start);
+                let text = [held, fed].concat();
+                self.open = str::from_utf8(&text).ok().and_then(|text| xml_block::read_tag(text).ok());
+                let may_run = self.open.is_some() && tag <= self.max_block_bytes;
+                match (may_run, self_closing) {
                     (true, true) => self.seal(feed, tag, tag),
-                    (true, false) => {}
+                    (true, false) => self.state = State::Block { tag, body: Body::start() },
                     (false, true) => self.fail(State::Text),
                     (false, false) => self.fail(State::Dead(Body::start())),
-                };
+                }
             }
         }
-        feed.i += 1;
+    }
+
+    fn block(&mut self, feed: &mut Feed<'_>, tag: u64, mut body: Body, end: usize) {
+        let at = feed.at();
+        let room = (self.start + self.max_block_bytes).saturating_sub(at) as usize;
+        if room == 0 {
+            return self.fail(State::Dead(body));
+        }
+        let (looks, found) = body.run(feed.rest(end.min(feed.i.saturating_add(room))), at - self.start);
+        self.look(feed, looks);
+        match found {
+            Found::Nothing => self.state = State::Block { tag, body },
+            Found::Closer => self.seal(feed, tag, body.end()),
+            Found::Opener => self.fail(State::Dead(body)),
+        }
     }
 
     /// The would-be opener is text: what it may mean as Markdown is read again, without its `<`.
@@ -312,13 +327,15 @@ impl XmlParseState {
         self.first = false;
         self.markdown.enter();
         if opener.word().is_none() {
-            let text = self.held.candidate(feed, self.start);
-            self.examined += text.len() as u64;
-            for (at, b) in (self.start..).zip(text).skip(1) {
-                let effect = self.markdown.text(b, at);
-                self.apply(feed, effect);
-                // Whatever was found, the text is still held from its start.
-                self.state = State::Opener(opener);
+            let (held, fed) = self.held.candidate(feed, self.start);
+            self.examined += (held.len() + fed.len()) as u64;
+            if held.iter().chain(fed).any(|b| matches!(b, b'`' | b'\\' | b'\n' | b'\r')) {
+                for (at, b) in (self.start..).zip([held, fed].concat()).skip(1) {
+                    let effect = self.markdown.text(b, at);
+                    self.apply(feed, effect);
+                    // Whatever was found, the text is still held from its start.
+                    self.state = State::Opener(opener);
+                }
             }
         }
         self.state = State::Text;
@@ -330,17 +347,12 @@ impl XmlParseState {
         let end = feed.at();
         let raw = self.held.take(feed, end);
         self.close_region(false);
-        match xml_block::read(&raw, tag as usize, tag as usize..body_end as usize) {
-            Ok(call) => {
-                self.examined += tag;
-                feed.out.push(Segment::Text(raw));
-                self.waiting.push((self.start, Some(SealedCall { call, span: Span { start: self.start, end } })));
-                self.apply(feed, Effect::Settled);
-            }
-            Err(_) => {
-                feed.out.push(Segment::Text(raw));
-                self.fail(State::Text);
-            }
+        let body = raw[tag as usize..body_end as usize].to_owned();
+        feed.out.push(Segment::Text(raw));
+        if let Some(OpenTag { name, attrs }) = self.open.take() {
+            let sealed = SealedCall { call: XmlToolCall { name, attrs, body }, span: Span { start: self.start, end } };
+            self.waiting.push((self.start, Some(sealed)));
+            self.apply(feed, Effect::Settled);
         }
     }
 

@@ -59,8 +59,26 @@ impl Body {
         self.closer
     }
 
-    /// How many of `bytes` can be passed over without changing anything.
-    pub(super) fn skip(self, bytes: &[u8]) -> usize {
+    /// Reads `bytes`, the first of which stands at offset `at` of the block, until something is found;
+    /// how many were consumed.
+    pub(super) fn run(&mut self, bytes: &[u8], at: u64) -> (usize, Found) {
+        let mut n = 0;
+        while n < bytes.len() {
+            let skipped = self.skip(&bytes[n..]);
+            n += skipped;
+            if let (0, Some(&b)) = (skipped, bytes.get(n)) {
+                let found = self.step(b, at + n as u64);
+                n += 1;
+                if found != Found::Nothing {
+                    return (n, found);
+                }
+            }
+        }
+        (n, Found::Nothing)
+    }
+
+    /// How many of `bytes` change nothing.
+    fn skip(&self, bytes: &[u8]) -> usize {
         if self.mark != Mark::None {
             return 0;
         }
@@ -75,7 +93,7 @@ impl Body {
     }
 
     /// `at`: the byte's offset in the block.
-    pub(super) fn step(&mut self, b: u8, at: u64) -> Found {
+    fn step(&mut self, b: u8, at: u64) -> Found {
         let plain = self.mode == Mode::Plain;
         self.mark = match self.mark {
             Mark::Angle if b == b'/' => Mark::Closer(2),

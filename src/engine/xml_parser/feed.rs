@@ -30,6 +30,16 @@ impl<'a> Feed<'a> {
         self.base + self.i as u64
     }
 
+    /// The byte being looked at, which there is.
+    pub(super) fn byte(&self) -> u8 {
+        self.chunk.as_bytes()[self.i]
+    }
+
+    /// From the byte being looked at up to `end`.
+    pub(super) fn rest(&self, end: usize) -> &'a [u8] {
+        &self.chunk.as_bytes()[self.i..end]
+    }
+
     pub(super) fn next_cr(&mut self, examined: &mut u64) -> usize {
         match self.cr {
             Some(at) if at >= self.i => at,
@@ -52,7 +62,7 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn new(max_block_bytes: u64) -> Self {
-        Self { text: String::new(), limit: (max_block_bytes + MAX_OPENER_BYTES) as usize }
+        Self { text: String::new(), limit: max_block_bytes as usize + usize::from(MAX_OPENER_BYTES) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -92,12 +102,12 @@ impl Held {
         self.text.push_str(piece);
     }
 
-    /// The would-be block from position `start` up to the byte being looked at.
-    pub(super) fn candidate(&self, feed: &Feed<'_>, start: u64) -> Vec<u8> {
+    /// The would-be block from position `start` up to the byte being looked at: its held and its new part.
+    pub(super) fn candidate<'h>(&'h self, feed: &Feed<'h>, start: u64) -> (&'h [u8], &'h [u8]) {
         let chunk = &feed.chunk.as_bytes()[..feed.i];
         match start.checked_sub(feed.base) {
-            Some(start) => chunk[start as usize..].to_owned(),
-            None => [self.text.as_bytes(), chunk].concat(),
+            Some(start) => (&[], &chunk[start as usize..]),
+            None => (self.text.as_bytes(), chunk),
         }
     }
 }

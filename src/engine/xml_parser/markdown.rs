@@ -93,6 +93,21 @@ impl Markdown {
         self.angle
     }
 
+    /// Whether `chunk` is text in which nothing begins or ends; if so, it has been taken in.
+    pub(super) fn is_plain(&mut self, chunk: &str) -> bool {
+        let bytes = chunk.as_bytes();
+        // Short pieces only: for longer ones the ordinary way is as fast.
+        let plain = self.phase == Phase::Text
+            && !self.ticks.counting()
+            && !self.ticks.undecided()
+            && (1..=32).contains(&bytes.len())
+            && !bytes.iter().any(|b| matches!(b, b'<' | b'`' | b'\n' | b'\r'));
+        if plain {
+            self.pass(bytes);
+        }
+        plain
+    }
+
     /// How many of `bytes` (no CR among them) can be passed over.
     pub(super) fn skip(&mut self, bytes: &[u8]) -> usize {
         match self.phase {

@@ -4,14 +4,14 @@
 //! that only looks like an opener is held no longer than that.
 
 /// Longest opening tag, in bytes: what is held back outside a block never exceeds it.
-pub(super) const MAX_OPENER_BYTES: u64 = 4096;
+pub(super) const MAX_OPENER_BYTES: u16 = 4096;
 
 const WORD: &[u8] = b"<tool";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opener {
     at: At,
-    len: u64,
+    len: u16,
     /// A tag without attributes has no name: it is an ordinary element, not a call.
     attributes: bool,
 }
@@ -50,6 +50,18 @@ impl Opener {
     /// How many bytes of `<tool` have matched, while that is all there is.
     pub(super) fn word(self) -> Option<u8> {
         if let At::Word(n) = self.at { Some(n) } else { None }
+    }
+
+    /// Reads `bytes` up to a verdict; how many were consumed.
+    pub(super) fn run(&mut self, bytes: &[u8]) -> (usize, Verdict) {
+        for (n, &b) in bytes.iter().enumerate() {
+            match self.step(b) {
+                Verdict::More => {}
+                Verdict::Refuted => return (n, Verdict::Refuted),
+                verdict => return (n + 1, verdict),
+            }
+        }
+        (bytes.len(), Verdict::More)
     }
 
     pub(super) fn step(&mut self, b: u8) -> Verdict {
