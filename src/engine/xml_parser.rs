@@ -9,6 +9,7 @@ mod body;
 mod feed;
 mod markdown;
 mod opener;
+mod region;
 #[cfg(test)]
 mod tests;
 mod ticks;
@@ -16,9 +17,10 @@ mod ticks;
 use crate::engine::event::Span;
 use crate::engine::xml_block::{self, OpenTag, XmlToolCall};
 use body::{Body, Found};
-use feed::{Feed, Held, find};
+use feed::{Feed, Held};
 use markdown::{Effect, Markdown};
 use opener::{Opener, Verdict, is_space};
+use region::{Passed, Region};
 
 /// A piece of what the model said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,13 +64,8 @@ pub struct XmlParseState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Text,
-    /// So many bytes of `<!--` have matched.
-    CommentStart(u8),
-    /// Behind so many dashes (two at most are counted).
-    Comment(u8),
-    /// So many bytes of `<think>` or `</think>` have matched.
-    ThinkStart(u8),
-    Think(u8),
+    /// A comment or thinking, or what may become that.
+    Region(Region),
     /// Held: may become an opening tag.
     Opener(Opener),
     /// Held: a block whose tag takes so many bytes.
@@ -80,9 +77,6 @@ enum State {
     Dead(Body),
 }
 
-const COMMENT: &[u8] = b"<!--";
-const THINK: &[u8] = b"<think>";
-const THINK_END: &[u8] = b"</think>";
 const BOM: char = '\u{feff}';
 
 impl XmlParseState {
@@ -148,7 +142,7 @@ impl XmlParseState {
             let effect = self.markdown.inner(b'\n');
             self.apply(&mut feed, effect);
         }
-        if matches!(self.state, State::Text | State::CommentStart(_)) {
+        if self.state == State::Text {
             let effect = self.markdown.text(b'\n', self.at);
             self.apply(&mut feed, effect);
         }
@@ -185,59 +179,21 @@ impl XmlParseState {
                 let (looks, found) = body.run(feed.rest(end), feed.at() - self.start);
                 self.look(feed, looks);
                 match found {
-                    Found::Closer => self.close_region(false),
+                    Found::Closer => self.close(false),
                     Found::Nothing | Found::Opener => self.state = State::Dead(body),
                 }
             }
-            State::Comment(0) => {
-                let dashes = find(b'-', feed.rest(end));
-                self.look(feed, dashes);
-                if dashes == 0 {
-                    self.look(feed, 1);
-                    self.state = State::Comment(1);
+            State::Region(mut region) => {
+                let (looks, passed) = region.run(feed.rest(end));
+                self.look(feed, looks);
+                match passed {
+                    Passed::Inside => self.state = State::Region(region),
+                    Passed::NoMark => self.state = State::Text,
+                    // What follows a model's thinking is read as if it began there.
+                    Passed::Out { thinking } => self.close(thinking),
                 }
-            }
-            State::Think(0) => {
-                let angle = find(b'<', feed.rest(end));
-                self.look(feed, angle);
-                if angle == 0 {
-                    self.look(feed, 1);
-                    self.state = State::Think(1);
-                }
-            }
-            _ => self.mark(feed),
-        }
-    }
-
-    /// One byte of the marks around comments and thinking.
-    fn mark(&mut self, feed: &mut Feed<'_>) {
-        let b = feed.byte();
-        let expected = |mark: &[u8], n: u8| mark.get(usize::from(n)) == Some(&b);
-        let whole = |mark: &[u8], n: u8| usize::from(n) + 1 == mark.len();
-        match self.state {
-            State::CommentStart(n) if expected(COMMENT, n) => {
-                self.state = if whole(COMMENT, n) { State::Comment(0) } else { State::CommentStart(n + 1) };
-                self.markdown.enter();
-            }
-            State::ThinkStart(n) if expected(THINK, n) => {
-                self.state = if whole(THINK, n) { State::Think(0) } else { State::ThinkStart(n + 1) };
-            }
-            State::Comment(2) if b == b'>' => self.close_region(false),
-            State::Comment(n) => self.state = State::Comment(if b == b'-' { 2.min(n + 1) } else { 0 }),
-            State::Think(n) if expected(THINK_END, n) => {
-                self.state = State::Think(n + 1);
-                if whole(THINK_END, n) {
-                    self.close_region(true);
-                }
-            }
-            State::Think(_) => self.state = State::Think(u8::from(b == b'<')),
-            // A mark that failed: the byte is text, and still to be read as such.
-            _ => {
-                self.state = State::Text;
-                return;
             }
         }
-        self.look(feed, 1);
     }
 
     fn look(&mut self, feed: &mut Feed<'_>, bytes: usize) {
@@ -284,8 +240,8 @@ impl XmlParseState {
                 self.refute(feed, opener);
                 // Other markup shares its first bytes with `<tool`.
                 match (opener.word(), feed.byte()) {
-                    (Some(1), b'!') => self.state = State::CommentStart(1),
-                    (Some(2), b'h') if first => self.state = State::ThinkStart(2),
+                    (Some(1), b'!') => self.state = State::Region(Region::CommentStart(1)),
+                    (Some(2), b'h') if first => self.state = State::Region(Region::ThinkStart(2)),
                     _ => {}
                 }
             }
@@ -346,7 +302,7 @@ impl XmlParseState {
         self.held.release(feed, self.start);
         let end = feed.at();
         let raw = self.held.take(feed, end);
-        self.close_region(false);
+        self.close(false);
         let body = raw[tag as usize..body_end as usize].to_owned();
         feed.out.push(Segment::Text(raw));
         if let Some(OpenTag { name, attrs }) = self.open.take() {
@@ -367,7 +323,7 @@ impl XmlParseState {
     }
 
     /// A block, comment or think block ended.
-    fn close_region(&mut self, fresh_line: bool) {
+    fn close(&mut self, fresh_line: bool) {
         self.state = State::Text;
         self.markdown.leave(fresh_line);
     }
@@ -378,8 +334,7 @@ impl XmlParseState {
 
     /// Whether the block or comment being read may turn out to stand inside a code span.
     fn waits_inside(&self) -> bool {
-        let inside = matches!(self.state, State::Comment(_) | State::Opener(_) | State::Block { .. } | State::Dead(_));
-        inside && self.markdown.ticks.undecided()
+        self.state != State::Text && self.markdown.ticks.undecided()
     }
 
     /// Draws the conclusions: what stands in code is forgotten, what no longer waits leaves.
