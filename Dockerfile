@@ -23,7 +23,7 @@ FROM debian:trixie-slim
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates libstdc++6 \
     && rm -rf /var/lib/apt/lists/*
-RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin tailrace \
+RUN useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin tailrace \
     && install --directory --owner tailrace --group tailrace --mode 0700 /data
 COPY --from=assets /models /opt/tailrace/models
 COPY --from=build /build/target/release/tailrace /usr/local/bin/tailrace

@@ -18,6 +18,9 @@ from pathlib import Path
 KNOWN = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK",
          "ENTRYPOINT", "CMD"}
 
+# Where a stage finds this machine's certificates; its own come and go with its packages.
+CERTIFICATES = "/host-certificates.crt"
+
 
 def instructions(path):
     """(line, word, rest) for each instruction, continuation lines joined, comments dropped."""
@@ -126,7 +129,9 @@ def debian(work, release):
 
 def in_root(root, command, directory="/", variables=None):
     path = "/usr/local/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    passed = {k: v for k, v in os.environ.items() if k.endswith("_CERT") or k.endswith("_CERT_FILE") or k.endswith("_proxy")}
+    # What this machine's network needs, as an engine's build would be given it.
+    passed = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
+    passed |= {k: CERTIFICATES for k in ("SSL_CERT_FILE", "PIP_CERT", "CARGO_HTTP_CAINFO") if (root / CERTIFICATES[1:]).exists()}
     environment = {"PATH": path, "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive", **passed, **(variables or {})}
     script = f"cd {shlex.quote(directory)} && {command}"
     subprocess.run(["chroot", root, "/bin/sh", "-ec", script], check=True, env=environment)
@@ -136,6 +141,7 @@ def base(work, stage, made):
     """A fresh root for a stage."""
     image = stage["base"]
     root = work / "stages" / stage["name"]
+    root.parent.mkdir(exist_ok=True)
     shutil.rmtree(root, ignore_errors=True)
     if image in made:
         shutil.copytree(made[image], root, symlinks=True)
@@ -147,10 +153,8 @@ def base(work, stage, made):
     for file in ("/etc/resolv.conf", "/etc/pip.conf"):
         if Path(file).exists():
             shutil.copy(file, root / file.lstrip("/"))
-    certificates = Path("/etc/ssl/certs/ca-certificates.crt")
-    if certificates.exists():
-        (root / "etc/ssl/certs").mkdir(parents=True, exist_ok=True)
-        shutil.copy(certificates, root / "etc/ssl/certs/ca-certificates.crt")
+    if Path("/etc/ssl/certs/ca-certificates.crt").exists():
+        shutil.copy("/etc/ssl/certs/ca-certificates.crt", root / CERTIFICATES[1:])
     if image.startswith("python:"):
         in_root(root, "apt-get update -qq && apt-get install -qq --yes python3 python3-pip python3-venv >/dev/null")
     elif image.startswith("rust:"):
@@ -179,9 +183,12 @@ def copy(root, source_root, sources, target, directory):
             shutil.copy2(origin, to)
 
 
-def run(work, all_stages):
+def run(work, all_stages, without):
     made = {}
     for stage in all_stages:
+        if stage["name"] in without:
+            print(f"{stage['name']}: left out, and what is copied from it")
+            continue
         root, directory, variables = base(work, stage, made), "/", {}
         for line, word, rest in stage["steps"]:
             print(f"{stage['name']}: {word} {rest[:100]}", flush=True)
@@ -192,6 +199,8 @@ def run(work, all_stages):
                 variables.update(pair.split("=", 1) for pair in shlex.split(rest))
             elif word == "COPY":
                 source_stage, sources, target = copy_parts(rest)
+                if source_stage in without:
+                    continue
                 copy(root, made[source_stage] if source_stage else ".", sources, target, directory)
             elif word == "RUN":
                 in_root(root, rest, directory, variables)
@@ -207,8 +216,10 @@ def main():
         sys.exit("\n".join(faults))
     print(f"Dockerfile: {len(all_stages)} stages, nothing wrong to be seen")
     if "--steps" in sys.argv:
-        root = run(work, all_stages)
-        in_root(root, "tailrace --version && tailrace config >/dev/null", "/data")
+        without = {word.removeprefix("--without=") for word in sys.argv if word.startswith("--without=")}
+        root = run(work, all_stages, without)
+        if not without:
+            in_root(root, "tailrace --version && tailrace config >/dev/null", "/data")
         print(f"Dockerfile: every step ran; the image's root is {root}")
 
 
