@@ -100,7 +100,7 @@ fn answers<'m>(given: &[&str], ids: &[String], results: &mut Vec<&'m ToolResult>
             content: result.map_or(LOST, |result| &result.content),
         }
     };
-    given.iter().zip(ids).map(|pair| outcome(pair)).collect()
+    given.iter().zip(ids).map(&mut outcome).collect()
 }
 
 /// The id as both vendors take it, with a number if another call has it already.

@@ -40,7 +40,7 @@ impl Default for TransportOptions {
 #[derive(Debug)]
 pub struct Transport {
     options: TransportOptions,
-    /// To this machine: no proxy, and no certificates, which take time and memory to load.
+    /// To this machine without TLS: no proxy, and no certificates, which take time and memory to load.
     local: OnceLock<Result<Client, String>>,
     /// To others, through the proxy that the environment names.
     remote: OnceLock<Result<Client, String>>,
@@ -74,7 +74,8 @@ impl Transport {
     }
 
     fn client(&self, url: &Url) -> Result<&Client, LlmError> {
-        let (cell, local) = if is_loopback(url) { (&self.local, true) } else { (&self.remote, false) };
+        let local = is_loopback(url) && url.scheme() == "http";
+        let cell = if local { &self.local } else { &self.remote };
         cell.get_or_init(|| build(local).map_err(|error| cause(&error)))
             .as_ref()
             .map_err(|why| LlmError::new(LlmErrorKind::Transport, format!("no HTTP client can be made: {why}")))

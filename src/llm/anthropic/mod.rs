@@ -18,6 +18,8 @@ use wire::AnthropicDecoder;
 pub const ID: &str = "anthropic";
 /// The vendor's own address.
 pub const BASE_URL: &str = "https://api.anthropic.com";
+/// What is asked of the vendor where no model is configured.
+pub const DEFAULT_MODEL: &str = "claude-sonnet-4-5";
 /// The version of the API that `wire.rs` and `request.rs` speak.
 const VERSION: &str = "2023-06-01";
 

@@ -20,6 +20,8 @@ use wire::OpenAiDecoder;
 pub const ID: &str = "openai";
 /// The vendor's own address.
 pub const BASE_URL: &str = "https://api.openai.com";
+/// What is asked of the vendor where no model is configured.
+pub const DEFAULT_MODEL: &str = "gpt-4.1-mini";
 
 #[derive(Clone, Debug)]
 pub struct OpenAiOptions {
