@@ -1,5 +1,8 @@
 //! The streaming engine.
 
+pub mod arguments;
+pub mod budget;
+pub mod call_assembler;
 pub mod continuation;
 pub mod event;
 pub mod timeline;

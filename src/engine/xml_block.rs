@@ -2,7 +2,8 @@
 //!
 //! Invariant: names and attribute values are decoded exactly once here, the body never.
 
-use quick_xml::events::BytesStart;
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
 
 /// A call as the model wrote it in its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +71,71 @@ pub fn read_tag(tag: &str) -> Result<OpenTag, BlockError> {
 pub fn is_tool_name(name: &str) -> bool {
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
     (1..=64).contains(&name.len()) && name.bytes().all(legal)
+}
+
+/// XML white space at both ends of `text` removed.
+pub fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t', '\r', '\n'])
+}
+
+/// `body` as a list of elements, if it is nothing else but white space and elements that `known` names:
+/// each with its raw content up to its first closer. Attributes make it something else.
+pub fn child_elements(body: &str, known: impl Fn(&str) -> bool) -> Option<Vec<(String, &str)>> {
+    let mut elements = Vec::new();
+    let mut rest = trim(body);
+    while !rest.is_empty() {
+        let mut reader = Reader::from_str(rest);
+        let (tag, empty) = match reader.read_event().ok()? {
+            Event::Start(tag) => (tag, false),
+            Event::Empty(tag) => (tag, true),
+            _ => return None,
+        };
+        let name = tag.name().as_ref().to_owned();
+        if !known(&name) || tag.attributes().next().is_some() {
+            return None;
+        }
+        let content = rest.get(usize::try_from(reader.buffer_position()).ok()?..)?;
+        let (inner, behind) = if empty { ("", content) } else { split_at_closer(content, &name)? };
+        elements.push((name, inner));
+        rest = trim(behind);
+    }
+    Some(elements)
+}
+
+/// What is in front of `</name>` and what is behind; one inside a CDATA section is data.
+fn split_at_closer<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
+    let mut at = 0;
+    loop {
+        at += text[at..].find('<')?;
+        let rest = &text[at..];
+        if rest.starts_with(CDATA) {
+            at += rest.find(CDATA_END)? + CDATA_END.len();
+        } else if let Some(tail) = rest.strip_prefix("</").and_then(|r| r.strip_prefix(name))
+            && let Some(behind) = tail.trim_start_matches([' ', '\t', '\r', '\n']).strip_prefix('>')
+        {
+            return Some((&text[..at], behind));
+        } else {
+            at += 1;
+        }
+    }
+}
+
+const CDATA: &str = "<![CDATA[";
+const CDATA_END: &str = "]]>";
+
+/// Raw text of a body or element as what it means: CDATA sections unwrapped, the rest decoded once.
+pub fn plain_text(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((before, tail)) = rest.split_once(CDATA)
+        && let Some((data, behind)) = tail.split_once(CDATA_END)
+    {
+        out.push_str(&decode(before));
+        out.push_str(data);
+        rest = behind;
+    }
+    out.push_str(&decode(rest));
+    out
 }
 
 /// `text` with each of the five named and all numeric references decoded once; whatever else an `&`
@@ -178,6 +244,41 @@ mod tests {
             ("&#1114112; &#xFFFE; &#10;", "&#1114112; &#xFFFE; \n"),
         ] {
             assert_eq!(decode(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_body_of_known_elements_is_a_list_of_them() {
+        let known = |name: &str| matches!(name, "q" | "top");
+        let read = |body| child_elements(body, known);
+        let list = |pairs: &[(&str, &'static str)]| Some(pairs.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect());
+        for (body, want) in [
+            ("<q>a</q><top>3</top>", list(&[("q", "a"), ("top", "3")])),
+            ("\n <q>\na < b && c</q >\n<top/>\n", list(&[("q", "\na < b && c"), ("top", "")])),
+            ("<q><![CDATA[</q>]]></q>", list(&[("q", "<![CDATA[</q>]]>")])),
+            ("<q>a</q><q>b</q>", list(&[("q", "a"), ("q", "b")])),
+            ("<q>a <b>c</b></q>", list(&[("q", "a <b>c</b>")])),
+            ("<q>a</q> text", None),
+            ("text <q>a</q>", None),
+            ("<q>a", None),
+            ("<q lang=\"x\">a</q>", None),
+            ("<other>a</other>", None),
+            ("<!-- x --><q>a</q>", None),
+            ("<!DOCTYPE q [<!ENTITY x \"y\">]><q>&x;</q>", None),
+        ] {
+            assert_eq!(read(body), want, "{body}");
+        }
+    }
+
+    #[test]
+    fn cdata_is_unwrapped_and_not_decoded() {
+        for (raw, want) in [
+            ("<![CDATA[x</tool>y]]>", "x</tool>y"),
+            ("a &amp; <![CDATA[b &amp; c]]> &lt;", "a & b &amp; c <"),
+            ("<![CDATA[]]><![CDATA[a]]]]>", "a]]"),
+            ("<![CDATA[open &amp;", "<![CDATA[open &"),
+        ] {
+            assert_eq!(plain_text(raw), want);
         }
     }
 }
