@@ -4,6 +4,9 @@
 #![cfg(test)]
 
 mod llm_wire;
+mod qdrant_server;
 mod store_contract;
+mod store_edge;
+mod store_qdrant;
 mod tidy;
 mod upstream;

@@ -1,10 +1,11 @@
-//! The two vector stores behind one port: [`edge`] in process, `qdrant` on a server. Here is what they
+//! The two vector stores behind one port: [`edge`] in process, [`qdrant`] on a server. Here is what they
 //! share: names, the payload's form, the size of requests, the order of results.
 //!
 //! Invariant: the same points and the same query give the same hits in both.
 
 pub mod bm25;
 pub mod edge;
+pub mod qdrant;
 mod terms;
 
 use crate::knowledge::{Payload, Point, ScoredPoint, StoreError};
@@ -59,12 +60,12 @@ fn batches(points: Vec<Point>) -> Vec<Vec<Point>> {
     out
 }
 
-/// At least the bytes of a point in protobuf: 4 a dense number, up to 9 a term, 256 for ids and names.
+/// At least the bytes of a point in protobuf: 4 a dense number, up to 9 a term, 512 for ids and names.
 fn point_bytes(point: &Point) -> usize {
     let payload = &point.payload;
     let strings = payload.document_id.len() + payload.title.len() + payload.uri.len();
     let metadata: usize = payload.metadata.iter().map(|(key, value)| key.len() + 24 + value_bytes(value)).sum();
-    256 + 4 * point.dense.len() + 9 * point.bm25.indices.len() + strings + metadata
+    512 + 4 * point.dense.len() + 9 * point.bm25.indices.len() + strings + metadata
 }
 
 fn value_bytes(value: &Value) -> usize {

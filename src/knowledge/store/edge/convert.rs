@@ -100,7 +100,7 @@ fn condition(term: Term) -> Result<engine::Condition, StoreError> {
             let range = engine::Range { gt, gte, lt, lte };
             engine::FieldCondition::new_range(key(&path)?, range.map(OrderedFloat))
         }
-        Term::Empty(path) => engine::FieldCondition::new_is_empty(key(&path)?, true),
+        Term::Empty(path) => return Ok(engine::Condition::IsEmpty(key(&path)?.into())),
     };
     Ok(engine::Condition::Field(field))
 }

@@ -3,39 +3,29 @@
 //! Invariants: a write is applied when its call returns, and survives a crash only after [`flush`]
 //! (this version of the engine does not replay its log on load; SQL does). Every call into the engine runs
 //! on a blocking thread. Searches never wait for `flush` or [`EdgeStore::maintain`]; writes wait for a
-//! `flush` that is under way, never for `maintain`. One process at a time: the folder is locked.
+//! flush that is under way, never for segments to be rebuilt. One process at a time: the folder is locked.
 //!
 //! [`flush`]: VectorStore::flush
 
+mod collection;
 mod convert;
 
 use crate::knowledge::filter::Filter;
-use crate::knowledge::store::{BM25, DENSE, batches, best, check_name};
+use crate::knowledge::store::{batches, best, check_name};
 use crate::knowledge::{Point, ScoredPoint, StoreError, StoreQuery, VectorStore};
 use async_trait::async_trait;
+use collection::{Collection, DELETED, dimension_of, failed, hold};
 use qdrant_edge as engine;
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 
-/// Payload keys that every search filters by or every delete looks for.
-const INDEXED: [(&str, engine::PayloadSchemaType); 3] = [
-    ("scope", engine::PayloadSchemaType::Keyword),
-    ("document_id", engine::PayloadSchemaType::Keyword),
-    ("expires_at", engine::PayloadSchemaType::Integer),
-];
-
-/// Bytes of one file of the engine's log. The engine's 32 MiB are too many for a collection of one document.
-const LOG_FILE_BYTES: usize = 4 * 1024 * 1024;
 /// Points written or deleted since the last time, before [`EdgeStore::maintain`] looks at a collection again.
 const MAINTAIN_AFTER: usize = 1000;
-/// First part of a deleted collection's folder name; no collection's name begins with a dot.
-const DELETED: &str = ".deleted-";
 /// Ids read at a time.
 const PAGE: usize = 10_000;
 
@@ -52,20 +42,6 @@ struct Inner {
     collections: Mutex<HashMap<String, Arc<Collection>>>,
     /// Held for as long as the store lives; the system lets go of it when the process ends.
     _lock: File,
-}
-
-#[derive(Debug)]
-struct Collection {
-    name: String,
-    folder: PathBuf,
-    /// `None` until opened and after deletion. Readers use the engine; a writer opens it or takes it away.
-    shard: RwLock<Option<engine::EdgeShard>>,
-    /// One change at a time, and none during a flush: the engine's flush panics if a write is under way.
-    writing: Mutex<()>,
-    /// `flush` or `optimize`, never both: the engine's flush panics if segments are being swapped.
-    upkeep: Mutex<()>,
-    /// Points written or deleted since the last `optimize`.
-    unsettled: AtomicUsize,
 }
 
 impl EdgeStore {
@@ -105,7 +81,12 @@ impl EdgeStore {
                 let Some(shard) = shard.as_ref() else { return Ok(false) };
                 let _upkeep = hold(&collection.upkeep);
                 collection.unsettled.store(0, Ordering::Relaxed);
-                shard.optimize().map_err(failed)
+                // Rebuilt segments are durable at once. The log that numbers their changes must not be behind
+                // them: after a power cut, later changes would be taken for older ones.
+                collection.flush(shard);
+                let changed = shard.optimize().map_err(failed)?;
+                collection.flush(shard);
+                Ok(changed)
             });
             if changed.await? {
                 rebuilt.push(name);
@@ -128,17 +109,10 @@ impl EdgeStore {
     }
 
     fn collection(&self, name: &str) -> Arc<Collection> {
-        let entry = |name: &str| {
-            Arc::new(Collection {
-                name: name.to_owned(),
-                folder: self.inner.root.join(name),
-                shard: RwLock::default(),
-                writing: Mutex::default(),
-                upkeep: Mutex::default(),
-                unsettled: AtomicUsize::new(0),
-            })
-        };
-        hold(&self.inner.collections).entry(name.to_owned()).or_insert_with(|| entry(name)).clone()
+        hold(&self.inner.collections)
+            .entry(name.to_owned())
+            .or_insert_with(|| Arc::new(Collection::new(&self.inner.root, name)))
+            .clone()
     }
 
     /// Runs `work` on a blocking thread with the collection open.
@@ -266,129 +240,11 @@ impl VectorStore for EdgeStore {
     async fn flush(&self, collection: &str) -> Result<(), StoreError> {
         self.with(collection, |collection, shard| {
             let _upkeep = hold(&collection.upkeep);
-            let _writing = hold(&collection.writing);
-            shard.flush();
+            collection.flush(shard);
             Ok(())
         })
         .await
     }
-}
-
-impl Collection {
-    /// Runs `work` with the engine, opening it first if need be.
-    fn open<R>(&self, work: impl FnOnce(&engine::EdgeShard) -> Result<R, StoreError>) -> Result<R, StoreError> {
-        loop {
-            if let Some(shard) = self.shard.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
-                return work(shard);
-            }
-            let mut slot = self.shard.write().unwrap_or_else(PoisonError::into_inner);
-            if slot.is_none() {
-                if !self.exists() {
-                    return Err(StoreError::NoCollection(self.name.clone()));
-                }
-                *slot = Some(self.load()?);
-            }
-        }
-    }
-
-    /// Applies one change.
-    fn change(
-        &self,
-        shard: &engine::EdgeShard,
-        change: engine::PointOperations,
-        points: usize,
-    ) -> Result<(), StoreError> {
-        let _writing = hold(&self.writing);
-        self.unsettled.fetch_add(points, Ordering::Relaxed);
-        shard.update(engine::UpdateOperation::PointOperation(change)).map_err(failed)
-    }
-
-    fn exists(&self) -> bool {
-        engine::EdgeConfig::load(&self.folder).is_some()
-    }
-
-    fn create(&self, dimension: usize) -> Result<engine::EdgeShard, StoreError> {
-        let dense = engine::EdgeVectorParams::builder(dimension, engine::Distance::Cosine).build();
-        let bm25 = engine::EdgeSparseVectorParams::builder().modifier(engine::Modifier::Idf).build();
-        let log = engine::WalOptions { segment_capacity: LOG_FILE_BYTES, ..engine::WalOptions::default() };
-        let config =
-            engine::EdgeConfig::builder().vector(DENSE, dense).sparse_vector(BM25, bm25).wal_options(log).build();
-        fs::create_dir_all(&self.folder).map_err(|e| self.io(&e))?;
-        let shard = engine::EdgeShard::new(&self.folder, config).map_err(failed)?;
-        self.index(&shard)?;
-        Ok(shard)
-    }
-
-    /// [`StoreError::Unreadable`] where the engine refuses its files or trips over them.
-    fn load(&self) -> Result<engine::EdgeShard, StoreError> {
-        let unreadable = |reason: String| StoreError::Unreadable { collection: self.name.clone(), reason };
-        self.trim_log().map_err(|e| self.io(&e))?;
-        let shard = catch_unwind(AssertUnwindSafe(|| engine::EdgeShard::load(&self.folder, None)))
-            .map_err(|_| unreadable("the engine stopped while reading it".into()))?
-            .map_err(|e| unreadable(e.to_string()))?;
-        self.index(&shard)?;
-        Ok(shard)
-    }
-
-    /// Makes the payload indexes that are not there.
-    fn index(&self, shard: &engine::EdgeShard) -> Result<(), StoreError> {
-        let there = shard.info().payload_schema;
-        for (name, kind) in INDEXED {
-            let field_name = convert::key(name)?;
-            if !there.contains_key(&field_name) {
-                let field_schema = Some(engine::PayloadFieldSchema::FieldType(kind));
-                let create =
-                    engine::FieldIndexOperations::CreateIndex(engine::CreateIndex { field_name, field_schema });
-                shard.update(engine::UpdateOperation::FieldIndexOperation(create)).map_err(failed)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes what the engine never reads again and never removes: full files of its log but the last,
-    /// which numbers the next change.
-    fn trim_log(&self) -> io::Result<()> {
-        let folder = self.folder.join("wal");
-        if !folder.exists() {
-            return Ok(());
-        }
-        let mut full: Vec<(u64, PathBuf)> = fs::read_dir(folder)?
-            .flatten()
-            .filter_map(|file| {
-                let name = file.file_name();
-                Some((name.to_str()?.strip_prefix("closed-")?.parse().ok()?, file.path()))
-            })
-            .collect();
-        full.sort();
-        full.pop();
-        full.iter().try_for_each(|(_, file)| fs::remove_file(file))
-    }
-
-    /// In two steps, so that a crash between leaves no half collection.
-    fn remove(&self) -> Result<(), StoreError> {
-        let aside = self.folder.with_file_name(format!("{DELETED}{}", self.name));
-        match fs::rename(&self.folder, &aside) {
-            Ok(()) => fs::remove_dir_all(&aside).map_err(|e| self.io(&e)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(self.io(&e)),
-        }
-    }
-
-    fn check_dimension(&self, found: usize, wanted: usize) -> Result<(), StoreError> {
-        if found == wanted {
-            return Ok(());
-        }
-        Err(StoreError::Dimension { collection: self.name.clone(), found, wanted })
-    }
-
-    fn io(&self, e: &io::Error) -> StoreError {
-        StoreError::Failed(format!("vector folder `{}`: {e}", self.folder.display()))
-    }
-}
-
-/// Length of the dense vectors.
-fn dimension_of(shard: &engine::EdgeShard) -> usize {
-    shard.config().vectors.get(DENSE).map_or(0, |dense| dense.size)
 }
 
 /// All our ids are UUIDs.
@@ -397,15 +253,6 @@ fn uuid(id: engine::PointId) -> Option<Uuid> {
         engine::PointId::Uuid(id) => Some(id),
         engine::PointId::NumId(_) => None,
     }
-}
-
-fn failed(e: engine::OperationError) -> StoreError {
-    StoreError::Failed(e.to_string())
-}
-
-/// A panic elsewhere leaves nothing half done in what these locks guard.
-fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The engine blocks: it runs on the runtime's blocking threads, under the caller's span.
