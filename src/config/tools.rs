@@ -19,6 +19,8 @@ pub struct FetchUrl {
     pub allow_hosts: Vec<String>,
     /// After decompression.
     pub max_bytes: usize,
+    /// Of readable text, for the model and the knowledge base.
+    pub max_text_bytes: usize,
     /// For the whole fetch, redirects included.
     #[serde(rename = "timeout_ms", deserialize_with = "millis")]
     pub timeout: Duration,
@@ -41,6 +43,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::word("tools.fetch_url.urls", &["seen", "any"]),
     Key::list("tools.fetch_url.allow_hosts", HOST_PORT),
     Key::whole("tools.fetch_url.max_bytes", 1024, 256 << 20),
+    Key::whole("tools.fetch_url.max_text_bytes", 1024, 16 << 20),
     Key::whole("tools.fetch_url.timeout_ms", 1, 600_000),
     Key::whole("tools.fetch_url.max_redirects", 0, 10),
     Key::whole("tools.fetch_url.cache_ttl_ms", 0, 86_400_000),

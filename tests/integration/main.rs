@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+mod fetch_url;
 mod llm_wire;
 mod qdrant_server;
 mod store_contract;
