@@ -41,10 +41,11 @@ pub(super) fn decode(bytes: &[u8], declared: Option<&str>) -> Result<Decoded, Ex
     }
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let declared = declared.and_then(|label| Encoding::for_label_no_replacement(label.trim().as_bytes()));
-    if escapes_as_2022(bytes) && declared.is_none_or(|e| e.name() == "ISO-2022-JP") {
-        if let Some(text) = whole(encoding_rs::ISO_2022_JP, bytes) {
-            return Ok(done(text, "iso-2022-jp", declared.is_none()));
-        }
+    if escapes_as_2022(bytes)
+        && declared.is_none_or(|e| e.name() == "ISO-2022-JP")
+        && let Some(text) = whole(encoding_rs::ISO_2022_JP, bytes)
+    {
+        return Ok(done(text, "iso-2022-jp", declared.is_none()));
     }
     // Valid UTF-8 with multi-byte characters is hardly ever anything else, whatever a header says.
     if let Ok(text) = std::str::from_utf8(bytes) {
@@ -96,7 +97,7 @@ fn label_after(text: &str, key: &str) -> Option<String> {
 pub(super) fn unicode_form(bytes: &[u8]) -> Option<UnicodeForm> {
     let form = |unit, little, mark| Some(UnicodeForm { unit, little, mark });
     match bytes {
-        [0xFF, 0xFE, 0, 0, ..] if bytes.len() % 4 == 0 => return form(Unit::Four, true, 4),
+        [0xFF, 0xFE, 0, 0, ..] if bytes.len().is_multiple_of(4) => return form(Unit::Four, true, 4),
         [0, 0, 0xFE, 0xFF, ..] => return form(Unit::Four, false, 4),
         [0xFF, 0xFE, ..] => return form(Unit::Two, true, 2),
         [0xFE, 0xFF, ..] => return form(Unit::Two, false, 2),
@@ -110,10 +111,10 @@ pub(super) fn unicode_form(bytes: &[u8]) -> Option<UnicodeForm> {
     }
     let units = bytes.len() / 4;
     let most = |n: usize| units >= 2 && n * 10 >= units * 9;
-    if bytes.len() % 4 == 0 && most(nuls[2]) && most(nuls[3]) && !most(nuls[0]) {
+    if bytes.len().is_multiple_of(4) && most(nuls[2]) && most(nuls[3]) && !most(nuls[0]) {
         return form(Unit::Four, true, 0);
     }
-    if bytes.len() % 4 == 0 && most(nuls[0]) && most(nuls[1]) && !most(nuls[3]) {
+    if bytes.len().is_multiple_of(4) && most(nuls[0]) && most(nuls[1]) && !most(nuls[3]) {
         return form(Unit::Four, false, 0);
     }
     let (even, odd) = (nuls[0] + nuls[2], nuls[1] + nuls[3]);

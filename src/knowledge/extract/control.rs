@@ -9,7 +9,7 @@ pub(super) fn is_blank(c: char) -> bool {
 /// Removes what must reach neither a prompt nor a terminal. Typewriter overstrikes (`a BS a`, `_ BS a`) become
 /// the letter they mean; form feeds, vertical tabs and the Unicode line ends become line ends.
 pub(super) fn clean(text: String, notes: &mut Vec<String>) -> String {
-    if !text.chars().any(|c| is_odd(c)) {
+    if !text.chars().any(is_odd) {
         return text;
     }
     let mut out = String::with_capacity(text.len());

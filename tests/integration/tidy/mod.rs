@@ -4,7 +4,7 @@
 mod rules;
 mod source;
 
-use rules::{ADAPTERS, DRAWERS, LONG_FILES, MAY_IMPORT, MAY_NAME_ADAPTERS, MOST_LINES, UNBOUND, VENDORS};
+use rules::{ADAPTERS, DRAWERS, FORBIDDEN, LONG_FILES, MAY_IMPORT, MAY_NAME_ADAPTERS, MOST_LINES, UNBOUND, VENDORS};
 use source::{code_only, paths_from, without_tests};
 use std::path::Path;
 
@@ -15,6 +15,7 @@ fn faults(path: &str, text: &str) -> Vec<String> {
     if let Some(module) = module_of(path) {
         let code = without_tests(&code);
         faults.extend(vendors(path, code));
+        faults.extend(forbidden(path, code));
         faults.extend(imports(path, &module, code));
     }
     faults
@@ -56,6 +57,15 @@ fn vendors(path: &str, code: &str) -> Vec<String> {
                 .into_iter()
                 .map(move |(line, _)| format!("{path}:{line}: `{vendor}` may be used only in {}", places.join(", ")))
         })
+        .collect()
+}
+
+fn forbidden(path: &str, code: &str) -> Vec<String> {
+    FORBIDDEN
+        .iter()
+        .filter(|(_, places, _)| !places.iter().any(|place| path.starts_with(place)))
+        .filter(|(name, _, _)| code.contains(name))
+        .map(|(name, _, why)| format!("{path}: `{name}`: {why}"))
         .collect()
 }
 
@@ -185,6 +195,8 @@ fn each_rule_can_fail() {
         ("src/message/mod.rs", "//! x\nuse super::llm::LlmError;", "`message` may not import `llm::LlmError`"),
         ("src/storage/turns.rs", "//! x\nuse crate::{message, turns::Log};", "may not import `turns::Log`"),
         ("src/newcomer.rs", "//! x\nuse crate::config::Config;", "`newcomer` may not import"),
+        ("src/turns/mod.rs", "//! x\nlet (a, b) = mpsc::unbounded_channel();", "give the channel a bound"),
+        ("src/turns/mod.rs", "//! x\nhandle.block_on(work)", "it stops a thread of the runtime"),
         ("src/turns/mod.rs", "//! x\nuse crate::llm::openai::OpenAi;", "`llm::openai` is concrete"),
         ("src/llm/anthropic/mod.rs", "//! x\nuse crate::llm::openai::wire;", "`llm::openai` is concrete"),
     ] {

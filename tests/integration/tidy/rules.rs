@@ -100,6 +100,16 @@ pub const ADAPTERS: &[&str] = &[
 ];
 pub const MAY_NAME_ADAPTERS: &[&str] = &["app", "cli"];
 
+/// Names that no shipped code may use but in these places, and why (invariant 12: every task is tracked,
+/// every channel bounded). What clippy can see, such as `tokio::spawn`, is in `clippy.toml`.
+pub const FORBIDDEN: &[(&str, &[&str], &str)] = &[
+    ("unbounded_channel", &[], "a slow reader would cost memory without end: give the channel a bound"),
+    ("mpsc::channel::<", &[], "std's channel has no bound: use sync_channel, or tokio's with a bound"),
+    ("std::sync::mpsc::channel", &[], "std's channel has no bound: use sync_channel, or tokio's with a bound"),
+    ("block_on", &["src/cli/"], "it stops a thread of the runtime: await"),
+    ("lazy_static", &[], "use LazyLock, or better no global"),
+];
+
 /// Names of drawers: a file has a subject and is called by it.
 pub const DRAWERS: &[&str] = &["common", "helper", "helpers", "misc", "shared", "types", "util", "utils"];
 

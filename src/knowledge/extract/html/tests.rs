@@ -1,3 +1,5 @@
+//! Pages in, Markdown out: cases as data.
+
 use super::*;
 
 fn check(html: &str, expected: &str) {
