@@ -12,6 +12,7 @@ pub mod pending;
 pub mod reconcile;
 pub mod retrieve;
 pub mod store;
+pub mod walk;
 
 use async_trait::async_trait;
 use filter::Filter;

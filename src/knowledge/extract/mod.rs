@@ -100,6 +100,16 @@ pub fn extract(raw: &RawDocument<'_>) -> Result<Extracted, ExtractError> {
     read(raw, kind::of_document(raw))
 }
 
+/// Whether a file that begins with `raw.bytes` can be worth reading: not empty, not binary, not of a type that
+/// cannot be read.
+pub fn may_be_read(raw: &RawDocument<'_>) -> Result<(), ExtractError> {
+    if raw.bytes.is_empty() {
+        return Err(ExtractError::Empty);
+    }
+    sniff::refuse_binary(raw.bytes)?;
+    kind::of_document(raw).map(|_| ()).map_err(ExtractError::UnsupportedType)
+}
+
 /// Reads a fetched page: what the server says of it outweighs how its URL ends.
 pub fn readable(bytes: &[u8], content_type: Option<&str>, url: &str) -> Result<Extracted, ExtractError> {
     let path = url.split(['?', '#']).next().unwrap_or(url);
