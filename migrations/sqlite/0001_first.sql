@@ -114,8 +114,11 @@ CREATE TABLE collections (
     dimension        BIGINT NOT NULL,
     -- As asked for: a language code, `multilingual` or `auto`.
     language         TEXT NOT NULL,
-    -- What new points and queries are written with now; follows the documents where `auto`.
+    -- What new points and queries are written with now; empty until a first document decides, and
+    -- follows the documents where `auto`.
     keyword_language TEXT NOT NULL,
+    -- Documents there were when the language was last looked at.
+    language_seen    BIGINT NOT NULL DEFAULT 0,
     -- Rows up to this sequence are known to have outlived a crash in the store.
     flushed_seq      BIGINT NOT NULL DEFAULT 0,
     -- 1 from the moment a delete was asked for until store and rows are gone.
@@ -147,7 +150,8 @@ CREATE TABLE documents (
     PRIMARY KEY (collection, id)
 );
 CREATE INDEX documents_by_scope ON documents (scope);
-CREATE INDEX documents_by_expiry ON documents (expires_at);
+CREATE INDEX documents_by_expiry ON documents (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX documents_by_building ON documents (building) WHERE building IS NOT NULL;
 
 CREATE TABLE versions (
     collection       TEXT NOT NULL,
@@ -162,8 +166,6 @@ CREATE TABLE versions (
     -- JSON array: what the extractor has to say (a guessed charset, removed characters).
     notes            TEXT NOT NULL,
     chunks           BIGINT NOT NULL,
-    -- Detected language of the text; empty where unknown.
-    language         TEXT NOT NULL,
     -- What the sparse vectors of its points were written with.
     keyword_language TEXT NOT NULL,
     seq              BIGINT NOT NULL,
@@ -178,14 +180,20 @@ CREATE TABLE chunks (
     document_id  TEXT NOT NULL,
     version      BIGINT NOT NULL,
     ordinal      BIGINT NOT NULL,
+    -- The exact piece of the content; what is shown is `shown_prefix` (a cut table's header) and it.
     text         TEXT NOT NULL,
+    shown_prefix TEXT NOT NULL,
     -- JSON array of headings, outermost first.
     heading_path TEXT NOT NULL,
     start_byte   BIGINT NOT NULL,
     end_byte     BIGINT NOT NULL,
     page         BIGINT,
-    -- What was embedded, and its BLAKE3: the same text is not embedded twice in a collection.
-    embed_text   TEXT NOT NULL,
+    -- In source code, from 1.
+    first_line   BIGINT,
+    last_line    BIGINT,
+    -- What was embedded is `embed_prefix` (title, headings) and the text; its BLAKE3, so that the same
+    -- text is not embedded twice in a collection.
+    embed_prefix TEXT NOT NULL,
     embed_hash   BLOB NOT NULL,
     -- Numbers as little-endian f32.
     embedding    BLOB NOT NULL,

@@ -2,10 +2,14 @@
 //! SQL holds the truth; the vector store is an index over it that can be rebuilt.
 //! Ports: [`Embedder`], [`VectorStore`].
 
+pub mod base;
 pub mod chunker;
 pub mod embed;
+pub mod error;
 pub mod extract;
 pub mod filter;
+pub mod filter_json;
+pub mod identity;
 pub mod ingest;
 pub mod keyword;
 pub mod pending;

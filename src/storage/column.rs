@@ -71,3 +71,22 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<String, StorageError> {
 pub(super) fn now_ms() -> i64 {
     Timestamp::now().as_millisecond()
 }
+
+/// A vector as it stands in a BLOB.
+pub(super) fn to_blob(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+pub(super) fn vector(row: &Row, column: &str) -> Result<Vec<f32>, StorageError> {
+    let bytes: &[u8] = get(row, column)?;
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(corrupt(column, "not a whole number of f32"));
+    }
+    Ok(numbers.iter().map(|b| f32::from_le_bytes(*b)).collect())
+}
+
+pub(super) fn hash(row: &Row, column: &str) -> Result<[u8; 32], StorageError> {
+    let bytes: &[u8] = get(row, column)?;
+    bytes.try_into().map_err(|_| corrupt(column, "not 32 bytes"))
+}

@@ -3,7 +3,7 @@
 
 use super::column::{self, bigint, count, get, time, uuid};
 use super::db::{Connection, Db, Driver, Row};
-use super::{StorageError, documents, messages};
+use super::{StorageError, messages, tombstones};
 use futures_util::FutureExt;
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, QueryBuilder};
@@ -165,7 +165,7 @@ pub async fn delete(db: &Db, id: Uuid) -> Result<bool, StorageError> {
     db.write(move |connection| {
         async move {
             let id = id.to_string();
-            documents::delete_scope(connection, &id).await?;
+            tombstones::delete_scope(connection, &id).await?;
             messages::delete_from(connection, &id, 0).await?;
             sqlx::query("DELETE FROM sources WHERE conversation_id = $1").bind(&id).execute(&mut *connection).await?;
             let done = sqlx::query("DELETE FROM conversations WHERE id = $1").bind(&id).execute(connection).await?;

@@ -2,13 +2,18 @@
 //! module names the database or its driver.
 //! Invariant: when a write's future resolves with `Ok`, its rows have survived kill -9.
 
+pub mod chunks;
+pub mod collections;
 mod column;
 pub mod conversations;
 mod db;
 pub mod documents;
 mod folder;
 pub mod messages;
+pub mod points;
+pub mod tombstones;
 pub mod turns;
+pub mod uploads;
 
 pub use db::{Db, DbOptions};
 

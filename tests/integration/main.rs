@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod fetch_url;
+mod knowledge;
 mod llm_wire;
 mod qdrant_server;
 mod store_contract;

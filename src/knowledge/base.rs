@@ -1,0 +1,155 @@
+//! The knowledge base's parts in one place, shared by ingestion, retrieval and reconciliation: SQL, the
+//! vector store, the embedding model, the keyword models.
+//! Invariant: a collection that another embedding model built is refused here, before anything is
+//! embedded or searched.
+
+use super::error::KnowledgeError;
+use super::keyword::{Keywords, Language};
+use super::{Embedder, Payload, Point, Priority, Scope, VectorStore};
+use crate::storage::collections::{self, Collection};
+use crate::storage::documents::Description;
+use crate::storage::points::StoredPoint;
+use crate::storage::{Db, StorageError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+/// The collection that is always there.
+pub const DEFAULT_COLLECTION: &str = "default";
+/// The language that follows the documents.
+pub const AUTO: &str = "auto";
+
+/// Texts of a turn that are read at the same time; more wait.
+const TURN_READERS: usize = 4;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Base {
+    pub db: Db,
+    pub store: Arc<dyn VectorStore>,
+    pub embedder: Arc<dyn Embedder>,
+    keywords: Arc<Mutex<HashMap<Language, Keywords>>>,
+    bulk: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
+}
+
+impl Base {
+    pub fn new(db: Db, store: Arc<dyn VectorStore>, embedder: Arc<dyn Embedder>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            db,
+            store,
+            embedder,
+            keywords: Arc::default(),
+            bulk: Arc::new(Semaphore::new(cores)),
+            turns: Arc::new(Semaphore::new(TURN_READERS)),
+        }
+    }
+
+    /// The collection, if it may be used with the model that runs.
+    ///
+    /// # Errors
+    /// [`KnowledgeError::NoCollection`], [`KnowledgeError::Model`].
+    pub async fn collection(&self, name: &str) -> Result<Collection, KnowledgeError> {
+        let found = collections::find(&self.db, name).await?.filter(|c| !c.deleting);
+        let collection = found.ok_or_else(|| KnowledgeError::NoCollection(name.to_owned()))?;
+        self.check_model(&collection)?;
+        Ok(collection)
+    }
+
+    /// # Errors
+    /// [`KnowledgeError::Model`] where another model built the collection.
+    pub fn check_model(&self, collection: &Collection) -> Result<(), KnowledgeError> {
+        let running = self.embedder.model();
+        if collection.embedding_model == running.name && collection.dimension == running.dimension as u64 {
+            return Ok(());
+        }
+        let written = |name: &str, dimension: u64| format!("{name} ({dimension} numbers)");
+        Err(KnowledgeError::Model {
+            collection: collection.name.clone(),
+            recorded: written(&collection.embedding_model, collection.dimension),
+            running: written(&running.name, running.dimension as u64),
+        })
+    }
+
+    /// The keyword model of a language as a collection records it; empty: not decided yet, words as
+    /// they are.
+    pub fn keywords(&self, language: &str) -> Result<Keywords, KnowledgeError> {
+        let language = if language.is_empty() { Language::Multilingual } else { language.parse()? };
+        let mut known = self.keywords.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(keywords) = known.get(&language) {
+            return Ok(keywords.clone());
+        }
+        let keywords = Keywords::new(language)?;
+        known.insert(language, keywords.clone());
+        Ok(keywords)
+    }
+
+    /// Runs CPU-bound work on a blocking thread, as many at a time as there are cores; the text of a
+    /// turn does not queue behind bulk work. A panic in `work` is an error of that work alone.
+    pub async fn off_runtime<T, F>(&self, priority: Priority, work: F) -> Result<T, KnowledgeError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let gate = match priority {
+            Priority::Turn => Arc::clone(&self.turns),
+            Priority::Bulk => Arc::clone(&self.bulk),
+        };
+        // The gate is never closed.
+        let permit = gate.acquire_owned().await.map_err(|_| KnowledgeError::Storage(StorageError::Closed))?;
+        tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(permit);
+            done
+        })
+        .await
+        .map_err(|_| KnowledgeError::Reader("the reader stopped unexpectedly".to_owned()))
+    }
+
+    /// Points made from what SQL holds. CPU-bound.
+    ///
+    /// # Errors
+    /// [`KnowledgeError::Storage`] where a row's scope cannot be read.
+    pub fn points(keywords: &Keywords, stored: Vec<StoredPoint>) -> Result<Vec<Point>, KnowledgeError> {
+        stored
+            .into_iter()
+            .map(|point| {
+                Ok(Point {
+                    id: point.point_id,
+                    bm25: keywords.document(&point.embed_text),
+                    dense: point.embedding,
+                    payload: payload(point.document_id, point.chunk_id, point.version, &point.description)?,
+                })
+            })
+            .collect()
+    }
+}
+
+/// What filters can name of a point.
+pub fn payload(
+    document_id: String,
+    chunk_id: Uuid,
+    version: i64,
+    about: &Description,
+) -> Result<Payload, KnowledgeError> {
+    Ok(Payload {
+        document_id,
+        chunk_id,
+        version,
+        scope: read_scope(&about.scope)?,
+        title: about.title.clone(),
+        uri: about.uri.clone(),
+        metadata: about.metadata.clone(),
+        expires_at: about.expires_at,
+    })
+}
+
+fn read_scope(key: &str) -> Result<Scope, KnowledgeError> {
+    if key == Scope::Collection.key() {
+        return Ok(Scope::Collection);
+    }
+    let id = Uuid::try_parse(key).map_err(|_| StorageError::Corrupt(format!("column `scope`: {key}")))?;
+    Ok(Scope::Conversation(id))
+}

@@ -1,0 +1,101 @@
+//! Why something could not be ingested or searched, in words for the person who asked for it.
+
+use super::chunker::ChunkError;
+use super::extract::ExtractError;
+use super::filter_json::FilterError;
+use super::keyword::UnknownLanguage;
+use super::{EmbedError, StoreError};
+use crate::storage::StorageError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum KnowledgeError {
+    #[error("there is no collection `{0}`")]
+    NoCollection(String),
+    #[error("there is no document `{0}`")]
+    NoDocument(String),
+    #[error("there is no conversation `{0}`")]
+    NoConversation(String),
+    #[error("`{0}` cannot name a collection: 1 to 63 of a-z, 0-9, _ and -, beginning with a letter or digit")]
+    BadName(String),
+    #[error("a document's id has 1 to 255 bytes")]
+    BadId,
+    #[error("the collection `default` always exists")]
+    DefaultStays,
+    #[error(transparent)]
+    Language(#[from] UnknownLanguage),
+    #[error(
+        "collection `{collection}` was built with the embedding model `{recorded}`, and this server runs `{running}`: \
+         set `embedding.model` back, or put the documents into a new collection"
+    )]
+    Model { collection: String, recorded: String, running: String },
+    #[error("the document has {bytes} bytes; at most {limit} are read (`ingest.max_document_bytes`)")]
+    TooLarge { bytes: usize, limit: usize },
+    #[error(transparent)]
+    Extract(#[from] ExtractError),
+    #[error(transparent)]
+    Chunk(#[from] ChunkError),
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// A search's own fields contradict each other.
+    #[error("{0}")]
+    BadSearch(&'static str),
+    #[error("the document was deleted or sent again while it was being read")]
+    Overtaken,
+    /// The document as such makes the reader fail; the process goes on.
+    #[error("the document could not be read: {0}")]
+    Reader(String),
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+    #[error(transparent)]
+    Store(StoreError),
+    #[error(transparent)]
+    Storage(StorageError),
+}
+
+impl KnowledgeError {
+    /// A stable word for clients.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoCollection(_) => "unknown_collection",
+            Self::NoDocument(_) => "unknown_document",
+            Self::NoConversation(_) => "unknown_conversation",
+            Self::BadName(_) => "bad_collection_name",
+            Self::BadId => "bad_document_id",
+            Self::DefaultStays => "default_collection",
+            Self::Language(_) => "unknown_language",
+            Self::Model { .. } => "model_changed",
+            Self::TooLarge { .. } => "document_too_large",
+            Self::Extract(refused) => refused.code(),
+            Self::Chunk(_) => "cannot_chunk",
+            Self::Filter(_) => "bad_filter",
+            Self::BadSearch(_) => "bad_search",
+            Self::Overtaken => "overtaken",
+            Self::Reader(_) => "reader_failed",
+            Self::Embed(EmbedError::ModelMissing(_)) => "model_missing",
+            Self::Embed(EmbedError::Failed(_)) => "embedding_failed",
+            Self::Store(StoreError::Unreachable(_)) => "store_unreachable",
+            Self::Store(_) => "store_failed",
+            Self::Storage(_) => "storage_failed",
+        }
+    }
+}
+
+impl From<StorageError> for KnowledgeError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::NotFound { what: "collection", id } => Self::NoCollection(id),
+            StorageError::NotFound { what: "conversation", id } => Self::NoConversation(id),
+            StorageError::Conflict(_) => Self::Overtaken,
+            other => Self::Storage(other),
+        }
+    }
+}
+
+impl From<StoreError> for KnowledgeError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoCollection(name) => Self::NoCollection(name),
+            other => Self::Store(other),
+        }
+    }
+}

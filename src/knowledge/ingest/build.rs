@@ -1,0 +1,249 @@
+//! Building a version: read and chunk, then slice by slice embed, put into the store, store in SQL; the
+//! last slice goes into SQL with the commit that makes the version live.
+
+use super::super::chunker::{ChunkOptions, Chunker};
+use super::super::error::KnowledgeError;
+use super::super::extract::{self, RawDocument};
+use super::super::keyword::{self, Keywords};
+use super::attempt::Attempt;
+use super::slice::{self, Embedded, Piece, Slice};
+use super::{Ingest, IngestOutcome, Task};
+use crate::storage::chunks::{self, FinishedVersion};
+use crate::storage::collections::{self, Collection};
+use crate::storage::documents::{self, Description, DocumentKey, DocumentStatus};
+use crate::storage::tombstones;
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// A document that has been read and cut.
+struct Read {
+    content: Arc<str>,
+    title: Option<String>,
+    format: &'static str,
+    metadata: Map<String, Value>,
+    notes: Vec<String>,
+    /// Of what was sent.
+    bytes: u64,
+    pieces: Vec<Piece>,
+    /// Wanted where the collection has not decided yet.
+    language: Option<&'static str>,
+}
+
+/// What is known once the first slice has been embedded.
+struct Started {
+    read: Read,
+    keywords: Keywords,
+    first: Embedded,
+    rest: Vec<Slice>,
+    chunks: u64,
+}
+
+impl Ingest {
+    pub(super) async fn run(&self, mut task: Task) -> Result<IngestOutcome, KnowledgeError> {
+        let base = &self.inner.base;
+        let collection = self.usable(&task.key.collection).await?;
+        let _inside = self.inner.turnstile.enter(&task.key).await;
+        let existing = documents::find(&base.db, &task.key).await?;
+        if let Some(outcome) = self.unchanged(&task, existing.as_ref()).await? {
+            return Ok(outcome);
+        }
+        let about = Description {
+            title: task.title.clone().unwrap_or_else(|| task.uri.clone()),
+            uri: task.uri.clone(),
+            metadata: task.metadata.clone(),
+            scope: task.scope.key(),
+            expires_at: task.expires_at,
+        };
+        // The row is written while the text is read and its beginning embedded: neither needs the other.
+        let begun = documents::begin(&base.db, task.key.clone(), about, DocumentStatus::Extracting);
+        let content = std::mem::take(&mut task.content);
+        let (version, started) = tokio::join!(begun, self.start(&task, content, &collection));
+        let attempt = Attempt::new(&self.inner, task.key.clone(), version?);
+        match started {
+            Ok(started) => self.complete(task, attempt, started, existing.is_some()).await,
+            Err(error) => Err(attempt.failed(error).await),
+        }
+    }
+
+    /// Reads, cuts and embeds the first slice.
+    async fn start(&self, task: &Task, content: Bytes, collection: &Collection) -> Result<Started, KnowledgeError> {
+        let base = &self.inner.base;
+        let mut read = self.read(task, content, collection).await?;
+        let keywords = match read.language {
+            None => base.keywords(&collection.keyword_language)?,
+            Some(found) => {
+                let decided = collections::decide_language(&base.db, collection.name.clone(), found.to_owned()).await?;
+                base.keywords(&decided)?
+            }
+        };
+        let pieces = std::mem::take(&mut read.pieces);
+        let chunks = pieces.len() as u64;
+        let mut slices = slice::cut(pieces).collect::<Vec<_>>();
+        let first = self.embed(task, &read.content, &keywords, slices.remove(0)).await?;
+        Ok(Started { read, keywords, first, rest: slices, chunks })
+    }
+
+    async fn read(&self, task: &Task, content: Bytes, collection: &Collection) -> Result<Read, KnowledgeError> {
+        let chunker = self.chunker()?;
+        let (uri, mime, title) = (task.uri.clone(), task.mime.clone(), task.title.clone());
+        let undecided = collection.keyword_language.is_empty();
+        let read = move || {
+            let raw = RawDocument { bytes: &content, name: &uri, mime: mime.as_deref() };
+            let bytes = content.len() as u64;
+            let extracted = extract::extract(&raw)?;
+            drop(content);
+            let title = title.or_else(|| extracted.title.clone());
+            let chunks = chunker.chunk(&extracted.text, extracted.kind, title.as_deref())?;
+            let language = undecided.then(|| {
+                let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text).collect();
+                keyword::detect(&texts).name()
+            });
+            let pieces = chunks.iter().map(Piece::of).collect();
+            drop(chunks);
+            Ok(Read {
+                metadata: extracted.metadata(),
+                format: extracted.kind.name(),
+                content: Arc::from(extracted.text),
+                title,
+                notes: extracted.notes,
+                bytes,
+                pieces,
+                language,
+            })
+        };
+        self.inner.base.off_runtime(task.priority, read).await?
+    }
+
+    /// One for all documents: it remembers what it has measured.
+    fn chunker(&self) -> Result<Arc<Chunker>, KnowledgeError> {
+        if let Some(chunker) = self.inner.chunker.get() {
+            return Ok(Arc::clone(chunker));
+        }
+        let embedder = &self.inner.base.embedder;
+        let options = self.inner.options;
+        let options = ChunkOptions {
+            max_tokens: options.chunk_tokens,
+            overlap: options.chunk_tokens * options.chunk_overlap_percent / 100,
+            window: embedder.model().window,
+        };
+        let chunker = Arc::new(Chunker::new(embedder.tokenizer()?, options));
+        Ok(Arc::clone(self.inner.chunker.get_or_init(|| chunker)))
+    }
+
+    /// Everything after the first embedding. Whatever goes wrong from here on is noted in the row.
+    async fn complete(
+        &self,
+        task: Task,
+        mut attempt: Attempt,
+        started: Started,
+        replaces: bool,
+    ) -> Result<IngestOutcome, KnowledgeError> {
+        match self.fill(&task, &mut attempt, started).await {
+            Err(error) => Err(attempt.failed(error).await),
+            Ok(done) => {
+                let (chunks, notes) = (done.chunks, done.notes.clone());
+                let (document, version) = (done.key.clone(), done.version);
+                let watermark = match chunks::finish(&self.inner.base.db, done).await {
+                    Ok(seq) => seq,
+                    Err(error) => return Err(attempt.failed(error.into()).await),
+                };
+                attempt.succeeded();
+                if replaces {
+                    self.forget(&document).await;
+                }
+                self.inner.stirred.notify_one();
+                Ok(IngestOutcome {
+                    document_id: document.id,
+                    version,
+                    chunks,
+                    status: DocumentStatus::Indexed,
+                    unchanged: false,
+                    watermark,
+                    notes,
+                })
+            }
+        }
+    }
+
+    /// Puts every slice into the store, and all but the last into SQL, embedding the next meanwhile.
+    async fn fill(
+        &self,
+        task: &Task,
+        attempt: &mut Attempt,
+        started: Started,
+    ) -> Result<FinishedVersion, KnowledgeError> {
+        let Started { read, keywords, first, rest, chunks } = started;
+        let (db, content) = (&self.inner.base.db, &read.content);
+        let about = description(task, &read);
+        if !rest.is_empty() {
+            documents::set_status(db, task.key.clone(), DocumentStatus::Embedding).await?;
+        }
+        let mut ready = first;
+        for coming in rest {
+            let store = async {
+                let rows = self.put(attempt, &about, content, ready).await?;
+                chunks::insert(db, attempt.key.clone(), attempt.version, rows).await?;
+                attempt.points.clear();
+                Ok::<_, KnowledgeError>(())
+            };
+            let (stored, embedded) = tokio::join!(store, self.embed(task, content, &keywords, coming));
+            stored?;
+            ready = embedded?;
+        }
+        let last = self.put(attempt, &about, content, ready).await?;
+        Ok(FinishedVersion {
+            key: task.key.clone(),
+            version: attempt.version,
+            description: about,
+            hash: task.hash.clone(),
+            bytes: read.bytes,
+            mime: task.mime.clone().unwrap_or_else(|| read.format.to_owned()),
+            content: read.content,
+            notes: read.notes,
+            chunks,
+            keyword_language: keywords.language().name().to_owned(),
+            last,
+        })
+    }
+
+    /// Deletes the points that a document's tombstones name. If the store cannot, upkeep does it later:
+    /// no search shows them any more.
+    pub(super) async fn forget(&self, key: &DocumentKey) {
+        let base = &self.inner.base;
+        let deleted = async {
+            let dead = tombstones::of_document(&base.db, key).await?;
+            if !dead.is_empty() {
+                base.store.delete(&key.collection, &dead).await?;
+            }
+            Ok::<_, KnowledgeError>(())
+        };
+        if let Err(error) = deleted.await {
+            tracing::warn!(document.id = %key.id, error = %error, "old points are deleted later");
+        }
+    }
+
+    /// The collection, if documents may go into it. One without any chunk follows the model that runs.
+    pub(super) async fn usable(&self, name: &str) -> Result<Collection, KnowledgeError> {
+        let base = &self.inner.base;
+        match base.collection(name).await {
+            Err(KnowledgeError::Model { .. }) if self.follow_model(name).await? => base.collection(name).await,
+            other => other,
+        }
+    }
+}
+
+/// What the document will be shown as: what the client said, else what the document says of itself.
+fn description(task: &Task, read: &Read) -> Description {
+    let mut metadata = read.metadata.clone();
+    metadata.extend(task.metadata.clone());
+    let named = read.title.clone().filter(|title| !title.trim().is_empty());
+    let last = task.uri.rsplit('/').find(|part| !part.is_empty());
+    Description {
+        title: named.unwrap_or_else(|| last.unwrap_or(&task.uri).to_owned()),
+        uri: task.uri.clone(),
+        metadata,
+        scope: task.scope.key(),
+        expires_at: task.expires_at,
+    }
+}

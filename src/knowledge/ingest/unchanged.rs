@@ -1,0 +1,100 @@
+//! A document that is there already: nothing is read or embedded. Its description may have changed;
+//! then its points are written again from the stored vectors.
+
+use super::super::Scope;
+use super::super::base::Base;
+use super::super::error::KnowledgeError;
+use super::{Ingest, IngestOutcome, Task};
+use crate::storage::collections;
+use crate::storage::documents::{self, Description, DocumentKey, DocumentStatus, StoredDocument};
+use crate::storage::points;
+
+/// What the reader adds to the metadata; the rest is the client's.
+const READERS_OWN: [&str; 3] = ["format", "charset", "charset_guessed"];
+/// Points that are written again at a time.
+const PAGE: u32 = 256;
+
+impl Ingest {
+    /// The outcome if these bytes are what is live.
+    pub(super) async fn unchanged(
+        &self,
+        task: &Task,
+        existing: Option<&StoredDocument>,
+    ) -> Result<Option<IngestOutcome>, KnowledgeError> {
+        let db = &self.inner.base.db;
+        let Some((document, live)) = existing.and_then(|d| d.live.as_ref().map(|live| (d, live))) else {
+            return Ok(None);
+        };
+        if live.hash != task.hash || document.description.scope != task.scope.key() {
+            return Ok(None);
+        }
+        let about = renewed(task, &document.description);
+        if about != document.description {
+            self.rewrite(&task.key, live.version, about).await?;
+        }
+        if document.status != DocumentStatus::Indexed {
+            documents::set_status(db, task.key.clone(), DocumentStatus::Indexed).await?;
+        }
+        Ok(Some(IngestOutcome {
+            document_id: task.key.id.clone(),
+            version: live.version,
+            chunks: live.chunks,
+            status: DocumentStatus::Indexed,
+            unchanged: true,
+            watermark: collections::watermark(db).await?,
+            notes: live.notes.clone(),
+        }))
+    }
+
+    /// Writes the points of a live version again from what SQL holds: with this description, and for
+    /// the collection's keyword language of now. The caller is inside the document's turnstile.
+    pub(super) async fn rewrite(
+        &self,
+        key: &DocumentKey,
+        version: i64,
+        about: Description,
+    ) -> Result<(), KnowledgeError> {
+        let base = &self.inner.base;
+        let collection = base.collection(&key.collection).await?;
+        let keywords = base.keywords(&collection.keyword_language)?;
+        let mut from = 0;
+        loop {
+            let mut page = points::of_document(&base.db, key, from, PAGE).await?;
+            let read = page.len();
+            for point in &mut page {
+                point.description = about.clone();
+            }
+            let keywords = keywords.clone();
+            let written =
+                base.off_runtime(super::super::Priority::Bulk, move || Base::points(&keywords, page)).await??;
+            base.store.upsert(&key.collection, written).await?;
+            if read < PAGE as usize {
+                break;
+            }
+            from += PAGE;
+        }
+        let language = keywords.language().name().to_owned();
+        points::rewritten(&base.db, key.clone(), version, about, language).await?;
+        self.inner.stirred.notify_one();
+        Ok(())
+    }
+}
+
+/// The description after the same bytes came again with what the client says now. A title that is not
+/// given stays; a life that grows by less than a day is left as it is.
+fn renewed(task: &Task, stored: &Description) -> Description {
+    let own = stored.metadata.iter().filter(|(key, _)| READERS_OWN.contains(&key.as_str()));
+    let mut metadata: serde_json::Map<_, _> = own.map(|(key, value)| (key.clone(), value.clone())).collect();
+    metadata.extend(task.metadata.clone());
+    if task.scope != Scope::Collection {
+        // Which turn found it first says where it came from; a later one only keeps it longer.
+        metadata.clone_from(&stored.metadata);
+    }
+    Description {
+        title: task.title.clone().filter(|title| !title.trim().is_empty()).unwrap_or_else(|| stored.title.clone()),
+        uri: task.uri.clone(),
+        metadata,
+        scope: stored.scope.clone(),
+        expires_at: task.expires_at.zip(stored.expires_at).map(|(new, old)| if new > old + 86_400 { new } else { old }),
+    }
+}

@@ -1,0 +1,8 @@
+//! Documents in, passages out, on real parts: what lives, what goes, what a crash leaves.
+
+mod crash;
+mod failures;
+mod lifecycle;
+mod results;
+mod search;
+mod world;
