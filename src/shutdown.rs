@@ -50,6 +50,11 @@ impl Shutdown {
         self.stopping.is_cancelled()
     }
 
+    /// For parts that only spawn, and need not know who stops them.
+    pub fn tracker(&self) -> TaskTracker {
+        self.tasks.clone()
+    }
+
     /// Tasks that still run.
     pub fn running(&self) -> usize {
         self.tasks.len()

@@ -44,7 +44,9 @@ fn filter(level: Level) -> Targets {
         Level::Debug => (LevelFilter::DEBUG, LevelFilter::INFO),
         Level::Trace => (LevelFilter::TRACE, LevelFilter::DEBUG),
     };
-    Targets::new().with_default(others).with_target("tailrace", ours)
+    // The vector engine warns about switches that only its server sets, once for each collection.
+    let engine = others.min(LevelFilter::ERROR);
+    Targets::new().with_default(others).with_target("qdrant_edge", engine).with_target("tailrace", ours)
 }
 
 /// The process's metrics, as Prometheus reads them. Cheap to clone.

@@ -67,7 +67,7 @@ pub struct Local {
     pub temperature: f64,
     /// Longest answer in one round, in tokens.
     pub max_tokens: u32,
-    /// 0: one for each core.
+    /// 1: one core; else all of them.
     pub threads: usize,
 }
 
@@ -84,5 +84,17 @@ pub(super) const KEYS: &[Key] = &[
     Key::text("llm.local.model", Rule::ANY),
     Key::real("llm.local.temperature", 0.0, 2.0),
     Key::whole("llm.local.max_tokens", 1, 8192),
-    Key::whole("llm.local.threads", 0, 256),
+    Key::whole("llm.local.threads", 0, 1),
 ];
+
+impl ProviderName {
+    /// As users write and see it.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::Local => "local",
+            Self::Extractive => "extractive",
+        }
+    }
+}

@@ -112,16 +112,6 @@ impl Config {
             "retrieval.prefetch",
             format!("{prefetch} is below retrieval.limit ({limit}): use at least {limit}"),
         );
-        let (tool, turn) = (self.engine.tool_timeout, self.turns.timeout);
-        check(
-            tool <= turn,
-            "engine.tool_timeout_ms",
-            format!(
-                "{} is above turns.timeout_ms ({}): a tool cannot outlive its turn",
-                tool.as_millis(),
-                turn.as_millis()
-            ),
-        );
         check(
             self.qdrant.api_key.is_none() || self.qdrant.url.is_some(),
             "qdrant.api_key",

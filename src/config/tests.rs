@@ -190,7 +190,6 @@ fn every_number_has_limits_that_the_refusal_names() {
 fn contradictions_are_refused() {
     for (flags, part) in [
         (vec![("retrieval.limit", "60")], "retrieval.prefetch (effective values): 50 is below retrieval.limit (60)"),
-        (vec![("turns.timeout_ms", "1000")], "30000 is above turns.timeout_ms (1000)"),
         (vec![("qdrant.api_key", "x")], "set QDRANT_URL"),
     ] {
         let text = problems("", &[], &flags);

@@ -20,6 +20,12 @@ use std::collections::BTreeMap;
 #[error("{0}")]
 pub struct ArgumentError(String);
 
+impl ArgumentError {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
 /// The compiled schemas of a set of tools, each compiled once.
 #[derive(Debug, Default)]
 pub struct ToolSchemas {

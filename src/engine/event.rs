@@ -3,6 +3,7 @@
 use crate::llm::Stop;
 use crate::message::sources::Source;
 use crate::message::{Arguments, Usage};
+use serde::Serialize;
 use uuid::Uuid;
 
 /// One event of a turn, in the order it happened.
@@ -193,7 +194,7 @@ impl Finish {
 }
 
 /// Counts and times of a turn; times in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Telemetry {
     pub rounds: u32,
     pub tools_run: u32,

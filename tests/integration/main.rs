@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+mod engine;
 mod fetch_url;
 mod knowledge;
 mod llm_wire;

@@ -10,7 +10,7 @@ pub use hop::{Lookup, system};
 
 use super::address_guard::{self, AddressGuard, DEFAULT_PORTS, HostPort, HostPortError, Refusal, Target};
 use super::seen_urls::SeenUrls;
-use super::{Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use super::{IngestText, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::config::{self, Urls};
 use crate::message::Arguments;
 use async_trait::async_trait;
@@ -99,6 +99,20 @@ impl FetchUrl {
                 .build()
         });
         Self { spec: spec(options.urls), options, guard, lookup, cache }
+    }
+
+    /// A page that a client names itself, as it goes into the knowledge base: guarded like any other, but
+    /// not bound to what a conversation has named.
+    ///
+    /// # Errors
+    /// Why it was refused, or could not be had.
+    pub async fn read(&self, url: &str) -> Result<IngestText, ToolError> {
+        let url = without_fragment(address_guard::parse(url).map_err(refused)?);
+        let target = self.guard.check_url(&url).map_err(refused)?;
+        let named = SeenUrls::default();
+        named.add_text(url.as_str());
+        let page = self.page(url, target, &named).await?;
+        page.output().ingest.ok_or_else(|| ToolError("the page has no text".into()))
     }
 
     /// The page behind a URL that the guard and the policy have passed.

@@ -89,7 +89,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn visible_text_is_the_input_and_cuts_do_not_matter(
+    fn invariants_1_and_2_visible_text_is_the_input_and_cuts_do_not_matter(
         text in nasty(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         cap in prop_oneof![Just(CAP), 16_usize..120],
@@ -161,7 +161,7 @@ fn work(text: &str, size: usize, cap: usize) -> (u64, usize) {
 }
 
 #[test]
-fn each_byte_is_looked_at_a_bounded_number_of_times_and_memory_is_bounded() {
+fn invariant_3_each_byte_is_looked_at_a_bounded_number_of_times_and_memory_is_bounded() {
     let patterns = [
         "<",
         "<tool",
@@ -248,6 +248,8 @@ fn a_block_at_the_cap_runs_and_a_longer_one_is_shown_and_counted() {
         assert_eq!((got.calls().len(), got.parse_errors), (calls, errors), "{extra} too long");
         assert_eq!(got.visible(), text.clone() + " then");
     }
+    let got = run(["<tool name=\"a\"/> <tool name=\"a\">x</tool>"], 8);
+    assert_eq!((got.calls().len(), got.parse_errors), (0, 2), "a tag longer than the cap");
 }
 
 #[test]
@@ -263,12 +265,12 @@ fn an_opener_at_four_kibibytes_runs_and_a_longer_one_is_text() {
 #[test]
 fn an_undecided_run_is_literal_after_64_kibibytes() {
     let call = "<tool name=\"a\">x</tool>";
-    let text = format!("a ` {call}{}", " é".repeat(30_000));
-    let got = run(by_chars(&text), CAP);
-    let sealed = got
-        .after
-        .iter()
-        .position(|(_, calls)| *calls == 1)
-        .map(|chars| text.chars().take(chars).map(char::len_utf8).sum());
-    assert!(sealed.is_some_and(|at: usize| (65_530..65_545).contains(&at)), "{sealed:?}");
+    for lead in ["a", "ab", "abc"] {
+        let text = format!("{lead} ` {call}{}", "é ".repeat(30_000));
+        let got = run(by_chars(&text), CAP);
+        let chars = got.after.iter().position(|(_, calls)| *calls == 1).unwrap();
+        let at: usize = text.chars().take(chars).map(char::len_utf8).sum();
+        let limit = lead.len() + 1 + RUN_LIMIT as usize;
+        assert!((limit..limit + 4).contains(&at), "{at}, not {limit}");
+    }
 }

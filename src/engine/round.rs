@@ -1,0 +1,281 @@
+//! One LLM stream: pull, feed, admit, spawn, settle. The pull loop never awaits a tool (invariant 4):
+//! it takes whatever comes first, the model's next event or a tool that has ended.
+
+use super::TurnState;
+use super::arguments::ArgumentError;
+use super::call_assembler::{CallAssembler, CallState, Progress};
+use super::calls::Sealed;
+use super::continuation::RoundRecord;
+use super::event::{RoundStop, RunnerEvent, Span, ToolMode};
+use super::timeline::Spoken;
+use super::xml_parser::{Segment, XmlParseState};
+use crate::llm::{Done, EventStream, LlmError, LlmErrorKind, Stop, StreamEvent};
+use crate::message::{Arguments, ChatMessage, Usage};
+use crate::tools::ToolSpec;
+use futures_util::StreamExt;
+
+/// How a round went.
+pub(super) enum RoundOutcome {
+    Ended(RoundRecord),
+    Failed(LlmError),
+}
+
+/// The state of the round that streams now; kept in the turn, so that a turn that is cut can still
+/// release what the parser held.
+pub(super) struct Round {
+    number: u32,
+    open: bool,
+    began_ms: u64,
+    /// Visible bytes of the turn before this round.
+    base: u64,
+    text: String,
+    parser: XmlParseState,
+    native: CallAssembler,
+    /// Where each native call stands among the round's sealed calls, once the gate has seen it.
+    placed: Vec<Option<usize>>,
+    spoken: Spoken,
+    has_spoken: bool,
+}
+
+impl Round {
+    pub fn new(number: u32, base: u64, max_block_bytes: usize) -> Self {
+        Self {
+            number,
+            open: false,
+            began_ms: 0,
+            base,
+            text: String::new(),
+            parser: XmlParseState::new(max_block_bytes),
+            native: CallAssembler::new(max_block_bytes),
+            placed: Vec::new(),
+            spoken: Spoken::default(),
+            has_spoken: false,
+        }
+    }
+}
+
+impl TurnState<'_> {
+    /// Streams one round and waits for its tools.
+    pub(super) async fn stream(&mut self, number: u32, messages: &[ChatMessage], specs: &[ToolSpec]) -> RoundOutcome {
+        self.open_round(number);
+        let asked = match self.turn.mode {
+            ToolMode::Native if !specs.is_empty() => self.turn.provider.stream_with_tools(messages, specs).await,
+            ToolMode::Native | ToolMode::Inline | ToolMode::Off => self.turn.provider.stream(messages).await,
+        };
+        let ended = match asked {
+            Ok(stream) => self.pull(stream).await,
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(done) => {
+                self.close_round(RoundStop::Model(done.stop), done.usage);
+                self.launch_waiting();
+                while self.calls.running() {
+                    let joined = self.calls.join().await;
+                    self.settle(joined);
+                }
+                RoundOutcome::Ended(RoundRecord {
+                    text: std::mem::take(&mut self.round.text),
+                    calls: self.calls.record(),
+                    raw: done.message,
+                    last_next: false,
+                    ask_again: None,
+                })
+            }
+            Err(error) => RoundOutcome::Failed(error),
+        }
+    }
+
+    async fn pull(&mut self, mut stream: EventStream) -> Result<Done, LlmError> {
+        loop {
+            // Whichever comes first, taken in turn where both are there: a provider that never pauses
+            // must not hold back a tool's result.
+            let event = tokio::select! {
+                event = stream.next() => event,
+                joined = self.calls.join() => {
+                    self.settle(joined);
+                    continue;
+                }
+            };
+            match event {
+                Some(StreamEvent::Done(done)) => {
+                    self.seal_rest("the call was not completed");
+                    return Ok(done);
+                }
+                Some(StreamEvent::Error(error)) if error.kind == LlmErrorKind::Arguments => {
+                    self.seal_rest(&error.message);
+                    return Ok(Done { usage: Usage::default(), stop: Stop::Tools, message: None });
+                }
+                Some(StreamEvent::Error(error)) => return Err(error),
+                Some(event) => self.take(event),
+                None => return Err(LlmError::new(LlmErrorKind::Interrupted, "truncated: the stream has no end mark")),
+            }
+        }
+    }
+
+    fn take(&mut self, event: StreamEvent) {
+        match event {
+            StreamEvent::Delta(text) => {
+                self.note_output(true);
+                self.round.text.push_str(&text);
+                self.show(text);
+            }
+            StreamEvent::ReasoningDelta(text) => {
+                self.note_output(true);
+                (self.emit)(RunnerEvent::Reasoning(text));
+            }
+            StreamEvent::ToolCallStart { id, name, index } => {
+                self.note_output(false);
+                self.round.native.start(id, name, index);
+                self.round.placed.push(None);
+            }
+            StreamEvent::ToolCallArgumentsDelta { index, delta } => {
+                let progress = self.round.native.arguments(index, &delta);
+                self.follow(progress);
+            }
+            StreamEvent::ToolCallComplete { index } => {
+                let progress = self.round.native.complete(index);
+                self.follow(progress);
+            }
+            StreamEvent::ProviderRaw(_) | StreamEvent::Done(_) | StreamEvent::Error(_) => {}
+        }
+    }
+
+    /// The model's output has begun; `spoke`: it is something to read.
+    fn note_output(&mut self, spoke: bool) {
+        let now = self.now_ms();
+        if spoke {
+            self.round.spoken.note(now);
+            self.telemetry.first_token_ms.get_or_insert(now);
+        }
+        if !self.round.has_spoken {
+            self.round.has_spoken = true;
+            (self.emit)(RunnerEvent::ThinkingDone);
+        }
+    }
+
+    fn show(&mut self, text: String) {
+        if self.turn.mode != ToolMode::Inline {
+            return self.say(text);
+        }
+        let mut segments = Vec::new();
+        self.round.parser.feed(&text, &mut segments);
+        self.release(segments);
+    }
+
+    fn release(&mut self, segments: Vec<Segment>) {
+        for segment in segments {
+            match segment {
+                Segment::Text(text) => self.say(text),
+                Segment::Call(sealed) => {
+                    let base = self.round.base;
+                    let span = Span { start: base + sealed.span.start, end: base + sealed.span.end };
+                    let arguments = match self.engine.schemas.get(&sealed.call.name) {
+                        Some(schema) => schema.read_inline(&sealed.call),
+                        // Of an unknown tool nothing is read: the gate refuses its name.
+                        None => Ok(Arguments::new()),
+                    };
+                    self.seal(Sealed { id: None, name: sealed.call.name, arguments, sent: None, span: Some(span) });
+                }
+            }
+        }
+    }
+
+    fn follow(&mut self, progress: Option<Progress>) {
+        match progress {
+            Some(Progress::Closed(place)) => {
+                let waits = |call: &str| self.engine.tools.get(call).is_some_and(|tool| tool.spec().side_effects);
+                let early = self.round.native.calls().get(place).is_some_and(|call| !waits(&call.name));
+                if early {
+                    self.seal_native(place);
+                }
+            }
+            Some(Progress::Complete(place)) => self.seal_native(place),
+            Some(Progress::Spoiled(place, why)) => match self.round.placed.get(place) {
+                Some(Some(at)) => self.revoke(*at, why.to_string()),
+                _ => self.seal_refused(place, &why.to_string()),
+            },
+            None => {}
+        }
+    }
+
+    /// Hands a native call to the gate, once.
+    fn seal_native(&mut self, place: usize) {
+        if self.round.placed.get(place).is_none_or(Option::is_some) {
+            return;
+        }
+        let Some(call) = self.round.native.calls().get(place) else { return };
+        let (id, name, text) = (call.id.clone(), call.name.clone(), call.arguments.clone());
+        let arguments = match self.engine.schemas.get(&name) {
+            Some(schema) => schema.read_native(&text),
+            None => Ok(Arguments::new()),
+        };
+        let sent = if text.trim().is_empty() { Some(Arguments::new()) } else { serde_json::from_str(&text).ok() };
+        let at = self.seal(Sealed { id: Some(id), name, arguments, sent, span: None });
+        if let Some(placed) = self.round.placed.get_mut(place) {
+            *placed = Some(at);
+        }
+    }
+
+    fn seal_refused(&mut self, place: usize, why: &str) {
+        if self.round.placed.get(place).is_none_or(Option::is_some) {
+            return;
+        }
+        let Some(call) = self.round.native.calls().get(place) else { return };
+        let (id, name) = (call.id.clone(), call.name.clone());
+        let arguments = Err(ArgumentError::new(why));
+        let at = self.seal(Sealed { id: Some(id), name, arguments, sent: None, span: None });
+        if let Some(placed) = self.round.placed.get_mut(place) {
+            *placed = Some(at);
+        }
+    }
+
+    /// The stream has ended: native calls that never became complete are refused, the parser lets go
+    /// of what it held.
+    fn seal_rest(&mut self, why: &str) {
+        for place in 0..self.round.placed.len() {
+            match self.round.native.calls().get(place).map(|call| call.state) {
+                Some(CallState::Complete) => self.seal_native(place),
+                Some(CallState::Open | CallState::Closed | CallState::Spoiled(_)) => self.seal_refused(place, why),
+                None => {}
+            }
+        }
+    }
+
+    fn open_round(&mut self, number: u32) {
+        self.round = Round::new(number, self.visible, self.engine.config.max_block_bytes);
+        self.round.open = true;
+        self.round.began_ms = self.now_ms();
+        (self.emit)(RunnerEvent::Round { round: number });
+        (self.emit)(RunnerEvent::Thinking);
+    }
+
+    /// Ends the round that is open, if one is: what the parser held leaves as text.
+    fn close_round(&mut self, stop: RoundStop, usage: Usage) {
+        if !std::mem::take(&mut self.round.open) {
+            return;
+        }
+        let mut segments = Vec::new();
+        self.round.parser.flush(&mut segments);
+        if stop == RoundStop::Cut {
+            // Nothing starts any more: a call that waited for its back-tick run is text now.
+            segments.retain(|segment| matches!(segment, Segment::Text(_)));
+        }
+        self.release(segments);
+        self.telemetry.parse_errors += self.round.parser.parse_errors();
+        self.usage += usage;
+        let (from, to) = (self.round.began_ms, self.now_ms());
+        self.streams.push((from, to));
+        if !std::mem::replace(&mut self.round.has_spoken, true) {
+            (self.emit)(RunnerEvent::ThinkingDone);
+        }
+        let spoke = std::mem::take(&mut self.round.spoken).into_spells();
+        (self.emit)(RunnerEvent::RoundEnd { round: self.round.number, stop, usage, spoke });
+    }
+
+    /// The turn was cut: ends what is open, and says why.
+    pub(super) fn abandon(&mut self, why: &str) {
+        self.close_round(RoundStop::Cut, Usage::default());
+        self.abandon_calls(why);
+    }
+}
