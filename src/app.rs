@@ -1,1 +1,311 @@
-//! (filled by the next commits)
+//! Builds every adapter from the configuration: the only file that names concrete ones.
+
+use crate::config::{Config, ProviderName, ToolResults};
+use crate::engine::budget::Limits;
+use crate::engine::{EngineConfig, Keeper, StreamingEngine};
+use crate::knowledge::base::Base;
+use crate::knowledge::embed::fastembed::{FastembedEmbedder, FastembedOptions};
+use crate::knowledge::ingest::{Ingest, IngestOptions};
+use crate::knowledge::reconcile;
+use crate::knowledge::retrieve::{Retrieve, RetrieveOptions};
+use crate::knowledge::store::edge::EdgeStore;
+use crate::knowledge::store::qdrant::QdrantStore;
+use crate::knowledge::{Embedder, VectorStore};
+use crate::llm::LlmProvider;
+use crate::llm::anthropic::{self, Anthropic, AnthropicOptions};
+use crate::llm::extractive::Extractive;
+use crate::llm::openai::{self, OpenAi, OpenAiOptions, probe};
+use crate::llm::transport::{Transport, TransportOptions};
+use crate::secret::Secret;
+use crate::shutdown::Shutdown;
+use crate::storage::{Db, DbOptions, collections, turns as stored_turns};
+use crate::telemetry::{self, Metrics};
+use crate::tools::fetch_url::{self, FetchUrl, FetchUrlOptions};
+use crate::tools::vector_search::{VectorSearch, VectorSearchOptions};
+use crate::tools::{Tool, ToolRegistry};
+use crate::turns::log::Encode;
+use crate::turns::{TurnOptions, Turns};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why the service cannot start: a sentence for the operator.
+pub type BuildError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Longest wait for one answer of a vector server.
+const STORE_CALL: Duration = Duration::from_secs(30);
+/// A small model at temperature 0 falls into saying the same sentence for ever without it.
+#[cfg(feature = "local-llm")]
+const REPEAT_PENALTY: f32 = 1.1;
+/// Between two looks at whether the store in process should be optimized.
+const MAINTAIN: Duration = Duration::from_secs(30);
+
+/// The knowledge base without a model that answers: what `ingest`, `search` and `eval` need.
+pub struct Knowledge {
+    pub base: Base,
+    pub ingest: Ingest,
+    pub retrieve: Retrieve,
+    /// The store in process, where that is the one.
+    edge: Option<Arc<EdgeStore>>,
+}
+
+/// The running service.
+pub struct App {
+    pub config: Config,
+    pub base: Base,
+    pub ingest: Ingest,
+    pub retrieve: Retrieve,
+    /// At least one; the first is the default.
+    pub providers: Vec<Arc<dyn LlmProvider>>,
+    pub turns: Turns,
+    pub fetch: Arc<FetchUrl>,
+    pub shutdown: Shutdown,
+    pub metrics: Metrics,
+    edge: Option<Arc<EdgeStore>>,
+}
+
+impl Knowledge {
+    /// Opens database, store and embedder, and brings them into agreement. No model is loaded.
+    pub async fn open(config: &Config) -> Result<Self, BuildError> {
+        let db = Db::open(&DbOptions {
+            data_dir: config.storage.data_dir.clone(),
+            url: config.storage.database_url.clone(),
+        })
+        .await?;
+        let embedder: Arc<dyn Embedder> = Arc::new(FastembedEmbedder::new(FastembedOptions {
+            models_dir: config.models.dir.clone(),
+            model: config.embedding.model.clone(),
+            threads: config.embedding.threads,
+            queue: config.embedding.queue,
+            batch: config.embedding.batch,
+        })?);
+        let (store, edge): (Arc<dyn VectorStore>, _) = match &config.qdrant.url {
+            Some(url) => {
+                let key = config.qdrant.api_key.as_ref().map(Secret::expose);
+                (Arc::new(QdrantStore::new(url, key, STORE_CALL)?), None)
+            }
+            None => {
+                let edge = Arc::new(EdgeStore::open(&config.storage.data_dir.join("vectors"))?);
+                (Arc::clone(&edge) as Arc<dyn VectorStore>, Some(edge))
+            }
+        };
+        let base = Base::new(db, store, embedder);
+        let ingest = Ingest::new(
+            base.clone(),
+            IngestOptions {
+                chunk_tokens: config.ingest.chunk_tokens,
+                chunk_overlap_percent: config.ingest.chunk_overlap_percent,
+                max_document_bytes: config.ingest.max_document_bytes,
+            },
+        );
+        let retrieve = Retrieve::new(
+            base.clone(),
+            RetrieveOptions { prefetch: config.retrieval.prefetch, query_cache: config.embedding.query_cache },
+        );
+        ingest.ensure_default().await?;
+        let reconciled = reconcile::start(&base, &ingest).await?;
+        if reconciled.replayed + reconciled.dropped + reconciled.interrupted > 0 {
+            tracing::info!(
+                documents.interrupted = reconciled.interrupted,
+                points.replayed = reconciled.replayed,
+                points.dropped = reconciled.dropped,
+                "the index was brought up to date"
+            );
+        }
+        Ok(Self { base, ingest, retrieve, edge })
+    }
+
+    /// Makes what was ingested durable in the store too, and lets go of it.
+    pub async fn close(self) {
+        close(&self.ingest, self.edge.as_deref()).await;
+        self.base.db.close().await;
+    }
+}
+
+async fn close(ingest: &Ingest, edge: Option<&EdgeStore>) {
+    if let Err(error) = ingest.upkeep().await {
+        tracing::warn!(%error, "the index is not flushed: the next start replays it");
+    }
+    if let Some(edge) = edge
+        && let Err(error) = edge.close().await
+    {
+        tracing::warn!(%error, "the vector store did not close cleanly");
+    }
+}
+
+impl App {
+    /// Everything of the service but its listener and its background tasks.
+    pub async fn build(config: Config, encode: Encode, shutdown: Shutdown) -> Result<Self, BuildError> {
+        let knowledge = Knowledge::open(&config).await?;
+        stored_turns::interrupt_running(&knowledge.base.db).await?;
+        let providers = providers(&config).await?;
+        let options = FetchUrlOptions::from_config(&config.tools.fetch_url)?;
+        let fetch = Arc::new(FetchUrl::new(options, fetch_url::system()));
+        let search = VectorSearch::new(
+            knowledge.retrieve.clone(),
+            VectorSearchOptions {
+                limit: config.retrieval.limit,
+                per_document: config.retrieval.per_document,
+                wait: config.ingest.wait,
+            },
+        );
+        let tools = ToolRegistry::new([Arc::clone(&fetch) as Arc<dyn Tool>, Arc::new(search)]);
+        let keeper = (config.ingest.tool_results != ToolResults::Off).then(|| Keeper {
+            ingest: knowledge.ingest.clone(),
+            policy: config.ingest.tool_results,
+            keep_days: config.ingest.keep_days,
+            wait: config.ingest.wait,
+            tasks: shutdown.tracker(),
+        });
+        let engine = StreamingEngine::new(engine_config(&config), tools, keeper)?;
+        let turns = Turns::new(
+            knowledge.base.db.clone(),
+            engine,
+            knowledge.retrieve.clone(),
+            shutdown.clone(),
+            encode,
+            TurnOptions {
+                timeout: config.turns.timeout,
+                retrieval_limit: config.retrieval.limit,
+                per_document: config.retrieval.per_document,
+                min_cosine: config.retrieval.min_cosine,
+            },
+        );
+        Ok(Self {
+            base: knowledge.base,
+            ingest: knowledge.ingest,
+            retrieve: knowledge.retrieve,
+            edge: knowledge.edge,
+            providers,
+            turns,
+            fetch,
+            shutdown,
+            metrics: telemetry::metrics_handle(),
+            config,
+        })
+    }
+
+    /// Starts what runs beside requests: the ingestion queue, flushing, optimizing, metrics.
+    pub fn start_background(&self) {
+        let stop = self.shutdown.token();
+        drop(self.shutdown.spawn(self.ingest.clone().run_queue(stop.clone())));
+        drop(self.shutdown.spawn(self.ingest.clone().run_upkeep(stop.clone())));
+        drop(self.shutdown.spawn(self.metrics.clone().upkeep(stop.clone())));
+        if let Some(edge) = self.edge.clone() {
+            drop(self.shutdown.spawn(async move {
+                while stop.run_until_cancelled(tokio::time::sleep(MAINTAIN)).await.is_some() {
+                    if let Err(error) = edge.maintain().await {
+                        tracing::warn!(%error, "the vector store could not be optimized");
+                    }
+                }
+            }));
+        }
+    }
+
+    /// Whether the database and the vector store answer; else why not.
+    pub async fn check(&self) -> Result<(), String> {
+        collections::watermark(&self.base.db).await.map_err(|e| e.to_string())?;
+        let default = crate::knowledge::base::DEFAULT_COLLECTION;
+        self.base.store.count(default, &Default::default()).await.map(drop).map_err(|e| e.to_string())
+    }
+
+    /// After the last task has ended.
+    pub async fn close(&self) {
+        close(&self.ingest, self.edge.as_deref()).await;
+        self.base.db.close().await;
+    }
+}
+
+fn engine_config(config: &Config) -> EngineConfig {
+    EngineConfig {
+        limits: Limits {
+            max_continuations: config.engine.max_continuations,
+            max_tools_per_round: config.engine.max_tools_per_round,
+            max_tools_total: config.engine.max_tools_total,
+        },
+        tool_timeout: config.engine.tool_timeout,
+        max_block_bytes: config.engine.max_block_bytes,
+        max_result_bytes: config.engine.max_result_bytes,
+        overlap: config.engine.overlap,
+        locale: config.messages.locale,
+    }
+}
+
+/// Every provider that can be had, the default first: the one that is configured; else those with a
+/// key; else a local server; else the built-in ones.
+async fn providers(config: &Config) -> Result<Vec<Arc<dyn LlmProvider>>, BuildError> {
+    let llm = &config.llm;
+    let transport = Arc::new(Transport::new(TransportOptions {
+        first_byte_timeout: llm.first_byte_timeout,
+        idle_timeout: llm.idle_timeout,
+    }));
+    let wanted = |name| llm.provider == Some(name);
+    let model_for = |name, default: &str| match llm.provider {
+        Some(chosen) if chosen != name => default.to_owned(),
+        _ => llm.model.clone().unwrap_or_else(|| default.to_owned()),
+    };
+    let mut found: Vec<Arc<dyn LlmProvider>> = Vec::new();
+    if llm.anthropic.api_key.is_some() || wanted(ProviderName::Anthropic) {
+        let options = AnthropicOptions {
+            base_url: llm.anthropic.base_url.clone(),
+            api_key: llm.anthropic.api_key.clone(),
+            model: model_for(ProviderName::Anthropic, anthropic::DEFAULT_MODEL),
+            max_tokens: llm.max_tokens,
+            reasoning_effort: None,
+        };
+        found.push(Arc::new(Anthropic::new(options, Arc::clone(&transport))?));
+    }
+    let openai = |base_url: String, model: String| {
+        let options = OpenAiOptions {
+            base_url,
+            api_key: llm.openai.api_key.clone(),
+            model,
+            max_tokens: Some(llm.max_tokens),
+            reasoning_effort: None,
+            native_tools: true,
+        };
+        OpenAi::new(options, Arc::clone(&transport))
+    };
+    let model = model_for(ProviderName::Openai, openai::DEFAULT_MODEL);
+    if llm.openai.api_key.is_some() || llm.openai.base_url.is_some() || wanted(ProviderName::Openai) {
+        let base_url = llm.openai.base_url.clone().unwrap_or_else(|| openai::BASE_URL.to_owned());
+        found.push(Arc::new(openai(base_url, model)?));
+    } else if found.is_empty()
+        && llm.provider.is_none()
+        && let Some(server) = probe::find_local(&transport).await
+    {
+        found.push(Arc::new(openai(server.base_url.to_owned(), llm.model.clone().unwrap_or(server.model))?));
+    }
+    found.extend(built_in(config));
+    if let Some(name) = llm.provider {
+        let id = name.id();
+        let Some(at) = found.iter().position(|p| p.id() == id) else {
+            return Err(format!("llm.provider: `{id}` is not part of this build").into());
+        };
+        let chosen = found.remove(at);
+        found.insert(0, chosen);
+    }
+    Ok(found)
+}
+
+/// The providers that need no account, the better one first (docs/benchmarks.md has the measurement).
+fn built_in(config: &Config) -> Vec<Arc<dyn LlmProvider>> {
+    let mut found: Vec<Arc<dyn LlmProvider>> = vec![Arc::new(Extractive)];
+    #[cfg(feature = "local-llm")]
+    {
+        use crate::engine::prompt_examples;
+        use crate::llm::local::{DEFAULT_FILE, LocalLlm, LocalOptions};
+        let local = &config.llm.local;
+        let file = local.model.clone().unwrap_or_else(|| config.models.dir.join(DEFAULT_FILE));
+        let provider = LocalLlm::new(LocalOptions {
+            temperature: local.temperature,
+            max_tokens: local.max_tokens as usize,
+            all_cores: local.threads != 1,
+            repeat_penalty: REPEAT_PENALTY,
+            ..LocalOptions::new(file, prompt_examples::MESSAGES)
+        });
+        if provider.available() || config.llm.provider == Some(ProviderName::Local) {
+            found.push(Arc::new(provider));
+        }
+    }
+    found
+}

@@ -1,3 +1,7 @@
-//! The entry: nothing but the commands.
+//! The entry: reads the command line, runs one command, ends with its exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tailrace::cli::main()
+}

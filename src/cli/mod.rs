@@ -1,4 +1,145 @@
-//! (filled by the next commits)
+//! The command line: one file per command, each thin. Exit codes: 0 done, 1 failed, 2 wrong use.
 
+mod chat;
+mod config;
+mod doctor;
+mod eval;
+mod ingest;
 pub mod inspect_inline;
 pub mod inspect_sse;
+mod output;
+mod remote;
+mod search;
+mod serve;
+
+use crate::config::{Config, LoadArgs, Loaded};
+use clap::{Args, Parser, Subcommand};
+use output::Output;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Self-hosted knowledge-base chat: tools start while the answer streams, and the next round finds
+/// what they brought.
+#[derive(Debug, Parser)]
+#[command(name = "tailrace", version, propagate_version = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+struct Global {
+    /// A TOML file with settings; see `tailrace config`
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One setting, e.g. --set llm.provider=extractive; lists as JSON
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
+    /// Where the embedded database and index are (storage.data_dir)
+    #[arg(long, global = true, value_name = "FOLDER")]
+    data_dir: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the API
+    Serve(serve::ServeArgs),
+    /// Put files and folders into a collection
+    Ingest(ingest::IngestArgs),
+    /// Search a collection
+    Search(search::SearchArgs),
+    /// Ask in the terminal
+    Chat(chat::ChatArgs),
+    /// Measure retrieval on a BEIR folder
+    Eval(eval::EvalArgs),
+    /// Show what the stream parsers make of a recorded stream
+    #[command(subcommand)]
+    Inspect(Inspect),
+    /// Print every setting, its value and where it came from
+    Config,
+    /// Check the models, the database and the index
+    Doctor(doctor::DoctorArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum Inspect {
+    /// Inline tool calls: JSON lines {"chunks":[…]} on stdin
+    Inline,
+    /// A provider's raw response body on stdin
+    Sse {
+        #[arg(long, value_enum)]
+        provider: inspect_sse::Wire,
+        /// Byte offsets at which the body is cut; the result must not change
+        #[arg(long, value_delimiter = ',', value_name = "OFFSETS")]
+        chunk_at: Vec<usize>,
+        /// Print the vendor's own events too
+        #[arg(long)]
+        raw: bool,
+    },
+}
+
+/// `engine.max_block_bytes` as it is by default: `inspect` reads no configuration.
+const MAX_BLOCK_BYTES: usize = 65536;
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.to_owned()))
+}
+
+/// Why a command failed: one sentence for a person.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new(cli.global.json);
+    match run(cli, &output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output.failure(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
+    if let Command::Inspect(inspect) = &cli.command {
+        let (input, out) = (std::io::stdin().lock(), std::io::stdout().lock());
+        return match inspect {
+            Inspect::Inline => Ok(inspect_inline::run(MAX_BLOCK_BYTES, input, out)?),
+            Inspect::Sse { provider, chunk_at, raw } => Ok(inspect_sse::run(*provider, chunk_at, *raw, input, out)?),
+        };
+    }
+    let mut overrides = cli.global.set;
+    overrides.extend(cli.global.data_dir.map(|dir| ("storage.data_dir".to_owned(), dir)));
+    if let Command::Serve(args) = &cli.command {
+        overrides.extend(args.overrides());
+    }
+    let loaded = Config::load(&LoadArgs { config_file: cli.global.config, overrides })?;
+    if matches!(cli.command, Command::Config) {
+        return config::run(&loaded, output);
+    }
+    let Loaded { config, .. } = loaded;
+    crate::telemetry::init_logs(&config.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(async {
+        match cli.command {
+            Command::Serve(_) => serve::run(config).await,
+            Command::Ingest(args) => ingest::run(config, args, output).await,
+            Command::Search(args) => search::run(config, args, output).await,
+            Command::Chat(args) => chat::run(config, args, output).await,
+            Command::Eval(args) => eval::run(config, args, output).await,
+            Command::Doctor(args) => doctor::run(config, args, output).await,
+            Command::Inspect(_) | Command::Config => Ok(()),
+        }
+    });
+    // Blocking work that is still running must not hold the exit.
+    runtime.shutdown_background();
+    done
+}

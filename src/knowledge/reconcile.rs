@@ -186,11 +186,5 @@ async fn compare_collection(base: &Base, name: &str) -> Result<Comparison, Knowl
     let mut extra: Vec<Uuid> = stored.difference(&rows).copied().collect();
     missing.sort_unstable();
     extra.sort_unstable();
-    Ok(Comparison {
-        collection: name.to_owned(),
-        rows: rows.len() as u64,
-        points: stored.len() as u64,
-        missing,
-        extra,
-    })
+    Ok(Comparison { collection: name.to_owned(), rows: rows.len() as u64, points: stored.len() as u64, missing, extra })
 }

@@ -152,9 +152,8 @@ pub async fn list(
 
 /// Every document of which a version is being built, or was when the process ended.
 pub async fn building(db: &Db) -> Result<Vec<StoredDocument>, StorageError> {
-    let rows = sqlx::query(AssertSqlSafe(format!("{SELECT} WHERE d.building IS NOT NULL")))
-        .fetch_all(db.readers())
-        .await?;
+    let rows =
+        sqlx::query(AssertSqlSafe(format!("{SELECT} WHERE d.building IS NOT NULL"))).fetch_all(db.readers()).await?;
     rows.iter().map(read).collect()
 }
 

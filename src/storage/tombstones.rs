@@ -154,12 +154,8 @@ pub(super) async fn delete_scope(connection: &mut Connection, scope: &str) -> Re
 /// Tombstones of a collection, oldest first: at most `limit` after the first `skip`.
 pub async fn list(db: &Db, collection: &str, skip: u64, limit: u32) -> Result<Vec<Uuid>, StorageError> {
     let page = "SELECT point_id FROM tombstones WHERE collection = $1 ORDER BY seq, point_id LIMIT $2 OFFSET $3";
-    let rows = sqlx::query(page)
-        .bind(collection)
-        .bind(i64::from(limit))
-        .bind(bigint(skip))
-        .fetch_all(db.readers())
-        .await?;
+    let rows =
+        sqlx::query(page).bind(collection).bind(i64::from(limit)).bind(bigint(skip)).fetch_all(db.readers()).await?;
     rows.iter().map(|row| uuid(row, "point_id")).collect()
 }
 

@@ -8,6 +8,7 @@ mod fetch_url;
 mod knowledge;
 mod llm_wire;
 mod qdrant_server;
+mod service;
 mod store_contract;
 mod store_edge;
 mod store_qdrant;

@@ -39,15 +39,9 @@ impl Attempt {
     /// Writes down why it failed and takes its points back. The error again, for the caller.
     pub(super) async fn failed(mut self, error: KnowledgeError) -> KnowledgeError {
         let (key, points) = (self.key.clone(), std::mem::take(&mut self.points));
-        let noted = tombstones::fail(
-            &self.inner.base.db,
-            key,
-            self.version,
-            points.clone(),
-            error.code(),
-            error.to_string(),
-        )
-        .await;
+        let noted =
+            tombstones::fail(&self.inner.base.db, key, self.version, points.clone(), error.code(), error.to_string())
+                .await;
         match noted {
             Ok(()) => self.open = false,
             Err(unstored) => {

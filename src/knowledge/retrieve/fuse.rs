@@ -50,7 +50,10 @@ mod tests {
     use super::*;
 
     fn list(items: &[(usize, u128, f32)]) -> Vec<Candidate> {
-        items.iter().map(|(c, id, score)| Candidate { collection: *c, point: Uuid::from_u128(*id), score: *score }).collect()
+        items
+            .iter()
+            .map(|(c, id, score)| Candidate { collection: *c, point: Uuid::from_u128(*id), score: *score })
+            .collect()
     }
 
     #[test]
@@ -58,10 +61,7 @@ mod tests {
         let dense = list(&[(0, 1, 0.9), (1, 2, 0.8), (0, 3, 0.1)]);
         let words = list(&[(1, 2, 12.0), (0, 4, 3.0)]);
         let fused = fuse(vec![dense, words]);
-        assert_eq!(
-            fused,
-            list(&[(1, 2, 1.0 / 3.0 + 0.5), (0, 1, 0.5), (0, 4, 1.0 / 3.0), (0, 3, 0.25)])
-        );
+        assert_eq!(fused, list(&[(1, 2, 1.0 / 3.0 + 0.5), (0, 1, 0.5), (0, 4, 1.0 / 3.0), (0, 3, 0.25)]));
     }
 
     #[test]

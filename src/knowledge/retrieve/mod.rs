@@ -5,8 +5,8 @@
 //! shown twice.
 
 mod fuse;
-mod neighbours;
 mod narrow;
+mod neighbours;
 
 use super::base::Base;
 use super::embed::cache::QueryCache;
@@ -225,9 +225,11 @@ impl Retrieve {
                     prefetch: depth,
                 };
                 let found = self.base.store.search(&collection.name, &query).await?;
-                Ok::<_, KnowledgeError>(
-                    found.into_iter().map(move |p| Candidate { collection: at, point: p.id, score: p.score }),
-                )
+                Ok::<_, KnowledgeError>(found.into_iter().map(move |p| Candidate {
+                    collection: at,
+                    point: p.id,
+                    score: p.score,
+                }))
             });
             ranked.push(fuse::merge(try_join_all(searches).await?.into_iter().flatten(), depth));
         }

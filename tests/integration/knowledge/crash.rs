@@ -75,7 +75,8 @@ fn run_and_kill(folder: &Path, first: u64, steps: u64, more: Duration) -> u64 {
     let mut child = spawn(folder, first);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut done = first;
-    let mut acknowledged = lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("done ")?.parse::<u64>().ok());
+    let mut acknowledged =
+        lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("done ")?.parse::<u64>().ok());
     while done < first + steps {
         done = acknowledged.next().expect("the child ended by itself") + 1;
     }

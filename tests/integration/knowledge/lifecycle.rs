@@ -19,7 +19,7 @@ fn key(collection: &str, id: &str) -> DocumentKey {
 
 /// Invariant 9.
 #[tokio::test]
-async fn reupload_same() {
+async fn invariant_9_reupload_same() {
     let folder = TempDir::new().unwrap();
     let world = World::open(folder.path()).await;
     let first = world.put("default", "essay.md", &essay("osprey", 600)).await;
@@ -305,7 +305,8 @@ async fn nfd_name() {
     let folder = TempDir::new().unwrap();
     let world = World::open(folder.path()).await;
     let composed = world.put("default", "übergröße résumé.txt", "plain text about gulls").await;
-    let decomposed = world.put("default", "u\u{308}bergro\u{308}ße re\u{301}sume\u{301}.txt", "plain text about gulls").await;
+    let decomposed =
+        world.put("default", "u\u{308}bergro\u{308}ße re\u{301}sume\u{301}.txt", "plain text about gulls").await;
     assert_eq!(decomposed.document_id, composed.document_id);
     assert!(decomposed.unchanged);
     let nameless = NewDocument {

@@ -20,7 +20,8 @@ async fn read_your_writes() {
     let conversation = world.conversation().await;
     for n in 0..1000 {
         let text = format!("Berth {n} is reserved for the barge KX{n}.");
-        let outcome = world.tool_result(conversation, &format!("https://port/{n}"), &text, ToolResults::Conversation).await;
+        let outcome =
+            world.tool_result(conversation, &format!("https://port/{n}"), &text, ToolResults::Conversation).await;
         let answer = world.retrieve.search(&within(conversation, &format!("barge KX{n}"))).await.unwrap();
         assert!(answer.watermark >= outcome.watermark);
         assert!(answer.hits.iter().any(|hit| hit.text == text), "round {n}: {:?}", answer.hits);
@@ -76,7 +77,8 @@ async fn a_deleted_conversation_takes_its_findings_along() {
     assert_eq!(world.points("default", Some(&finding.document_id)).await, 0);
     assert!(world.search(within(conversation, "osprey valve")).await.iter().all(|hit| hit.uri == "kept.md"));
     assert!(messages::history(&world.db, conversation).await.unwrap().is_empty());
-    let late = world.ingest.tool_result(result(conversation, "https://y/", "Too late.", ToolResults::Conversation)).await;
+    let late =
+        world.ingest.tool_result(result(conversation, "https://y/", "Too late.", ToolResults::Conversation)).await;
     assert_eq!(late.unwrap_err().code(), "unknown_conversation");
     world.ingest.upkeep().await.unwrap();
     world.must_agree().await;

@@ -97,9 +97,7 @@ async fn modes_filters_and_limits() {
     let key = tailrace::storage::documents::DocumentKey { collection: "default".to_owned(), id: small.document_id };
     let content = tailrace::storage::documents::content(&world.db, &key).await.unwrap().unwrap();
     assert_eq!(&content[small.start as usize..small.end as usize], small.text);
-    for (query, collection, code) in
-        [(" ", "default", "bad_search"), ("x", "nowhere", "unknown_collection")]
-    {
+    for (query, collection, code) in [(" ", "default", "bad_search"), ("x", "nowhere", "unknown_collection")] {
         let refused = world.retrieve.search(&SearchRequest::new(collection, query, 1)).await.unwrap_err();
         assert_eq!(refused.code(), code);
     }
@@ -176,9 +174,7 @@ async fn the_tool_numbers_passages_and_says_whether_it_is_fresh() {
     assert_eq!(schema["required"], json!(["query"]));
     let pending = PendingIngests::default();
     let context = context(world.conversation().await, &pending);
-    let call = async |arguments: serde_json::Value| {
-        tool.call(arguments.as_object().unwrap().clone(), &context).await
-    };
+    let call = async |arguments: serde_json::Value| tool.call(arguments.as_object().unwrap().clone(), &context).await;
     let first = call(json!({"query": "tide table drawer"})).await.unwrap();
     assert!(first.text.starts_with("2 passages"), "{}", first.text);
     let shown = passages::parse(&first.text);

@@ -176,7 +176,13 @@ impl World {
         turns::start(&self.db, turn).await.unwrap().conversation_id
     }
 
-    pub async fn tool_result(&self, conversation_id: Uuid, uri: &str, text: &str, policy: ToolResults) -> IngestOutcome {
+    pub async fn tool_result(
+        &self,
+        conversation_id: Uuid,
+        uri: &str,
+        text: &str,
+        policy: ToolResults,
+    ) -> IngestOutcome {
         self.ingest.tool_result(result(conversation_id, uri, text, policy)).await.unwrap().unwrap()
     }
 }

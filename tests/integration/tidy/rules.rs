@@ -21,7 +21,8 @@ pub const VENDORS: &[(&str, &[&str])] = &[
     ("qdrant_client", &["src/knowledge/store/qdrant"]),
     ("qdrant_edge", &["src/knowledge/store/edge", "src/knowledge/store/bm25.rs"]),
     ("quick_xml", &["src/engine/xml_block", "src/engine/arguments"]),
-    ("reqwest", &["src/llm/transport", "src/tools/fetch_url", "src/knowledge/embed/openai.rs"]),
+    // The command line asks a running server where that one holds the data folder.
+    ("reqwest", &["src/llm/transport", "src/tools/fetch_url", "src/knowledge/embed/openai.rs", "src/cli/remote.rs"]),
     ("sqlx", &["src/storage/"]),
     ("text_splitter", &["src/knowledge/chunker"]),
     ("tower", &["src/http/"]),

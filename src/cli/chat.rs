@@ -1,0 +1,223 @@
+//! `tailrace chat`: a conversation in the terminal, in this process or, where a server runs already,
+//! through it. Text goes to stdout; tool lines and sources to stderr, so that an answer can be piped.
+//! Ctrl-C stops the answer, at the prompt the command.
+
+use super::Failure;
+use super::output::Output;
+use super::remote::Remote;
+use crate::app::App;
+use crate::config::Config;
+use crate::engine::event::ToolMode;
+use crate::http::frame;
+use crate::shutdown::{Shutdown, Signals};
+use crate::turns::log::Entry;
+use crate::turns::{Retrieval, TurnInput};
+use clap::Args;
+use serde_json::{Value, json};
+use std::io::{BufRead, IsTerminal};
+use std::time::Duration;
+use uuid::Uuid;
+
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// Ask once and end; without it questions are read line by line
+    question: Option<String>,
+    /// May be given several times
+    #[arg(long, short, default_value = "default")]
+    collection: Vec<String>,
+    /// Go on with this conversation
+    #[arg(long)]
+    conversation: Option<Uuid>,
+    /// Retrieve only when the model calls vector_search
+    #[arg(long)]
+    tool_retrieval: bool,
+}
+
+/// How long tasks may end after the last answer.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Who answers.
+enum Answerer {
+    Here(Box<App>),
+    There(Remote),
+}
+
+pub async fn run(config: Config, args: ChatArgs, output: &Output) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let shutdown = Shutdown::new();
+    let answerer = match App::build(config.clone(), frame::encode, shutdown.clone()).await {
+        Ok(app) => {
+            app.start_background();
+            Answerer::Here(Box::new(app))
+        }
+        Err(error) => match Remote::instead(&error, &config) {
+            Some(remote) => Answerer::There(remote),
+            None => return Err(error),
+        },
+    };
+    match &answerer {
+        Answerer::There(remote) => output.note(&format!("Asking the server at {}.", remote.url())),
+        Answerer::Here(app) => {
+            if let Some(provider) = app.providers.first() {
+                output.note(&format!("Answers come from {} ({}).", provider.id(), provider.model()));
+            }
+        }
+    }
+    let done = converse(&answerer, args, output, &mut signals).await;
+    if let Answerer::Here(app) = answerer {
+        shutdown.drain(DRAIN).await;
+        app.close().await;
+    }
+    done
+}
+
+async fn converse(
+    answerer: &Answerer,
+    mut args: ChatArgs,
+    output: &Output,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    if let Some(question) = args.question.take() {
+        return ask(answerer, question, &mut args, output, signals).await;
+    }
+    output.note("Ask a question; an empty line or Ctrl-D ends.");
+    loop {
+        if std::io::stdin().is_terminal() {
+            output.piece("> ");
+        }
+        let line = tokio::select! {
+            line = tokio::task::spawn_blocking(|| std::io::stdin().lock().lines().next()) => line?,
+            () = signals.next() => None,
+        };
+        let question = match line.transpose()? {
+            Some(line) if !line.trim().is_empty() => line,
+            _ => return Ok(()),
+        };
+        ask(answerer, question, &mut args, output, signals).await?;
+    }
+}
+
+async fn ask(
+    answerer: &Answerer,
+    question: String,
+    args: &mut ChatArgs,
+    output: &Output,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let mut shown = Shown { output: *output, conversation: None, sources: Vec::new() };
+    match answerer {
+        Answerer::Here(app) => here(app, question, args, &mut shown, signals).await?,
+        Answerer::There(remote) => {
+            let body = json!({
+                "message": question, "conversation_id": args.conversation, "collection": args.collection,
+                "retrieval": if args.tool_retrieval { "tool" } else { "auto" }, "on_disconnect": "cancel",
+            });
+            tokio::select! {
+                done = remote.turn(&body, |name, data| shown.show(name, data)) => done?,
+                () = signals.next() => output.note("\n  (stopped)"),
+            }
+        }
+    }
+    args.conversation = shown.conversation.or(args.conversation);
+    shown.end();
+    Ok(())
+}
+
+async fn here(
+    app: &App,
+    question: String,
+    args: &ChatArgs,
+    shown: &mut Shown,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    for collection in &args.collection {
+        app.base.collection(collection).await?;
+    }
+    let provider = app.providers.first().cloned().ok_or("no provider is configured")?;
+    let engine = app.turns.engine();
+    let input = TurnInput {
+        message: question,
+        conversation_id: args.conversation,
+        replace_message_id: None,
+        collections: args.collection.clone(),
+        mode: if provider.supports_tools() { ToolMode::Native } else { ToolMode::Inline },
+        provider,
+        tools: engine.tools().names().map(str::to_owned).collect(),
+        retrieval: if args.tool_retrieval { Retrieval::Tool } else { Retrieval::Auto },
+        limits: engine.config().limits,
+        tool_timeout: engine.config().tool_timeout,
+        owner: None,
+    };
+    let turn = app.turns.start(input).await?;
+    let mut reader = turn.log.reader(0);
+    loop {
+        tokio::select! {
+            entries = reader.next() => match entries {
+                Some(entries) => entries.iter().for_each(|e| shown.show(frame::name(&e.event).unwrap_or("delta"), &data(e))),
+                None => return Ok(()),
+            },
+            // The turn ends itself as cancelled and keeps what was said.
+            () = signals.next() => turn.cancel.cancel(),
+        }
+    }
+}
+
+/// The payload of an entry's frame: both ways of asking show the same.
+fn data(entry: &Entry) -> Value {
+    let frame = String::from_utf8_lossy(&entry.frame);
+    let line = frame.lines().find_map(|line| line.strip_prefix("data: "));
+    line.and_then(|json| serde_json::from_str(json).ok()).unwrap_or(Value::Null)
+}
+
+/// What of a turn has been printed.
+struct Shown {
+    output: Output,
+    conversation: Option<Uuid>,
+    sources: Vec<Value>,
+}
+
+impl Shown {
+    fn show(&mut self, name: &str, data: &Value) {
+        let output = self.output;
+        let word = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
+        if name == "turn_start" {
+            self.conversation = word("conversation_id").parse().ok();
+        }
+        if output.json() {
+            return output.result(&json!({"event": name, "data": data}), "");
+        }
+        match name {
+            "delta" => output.piece(data.as_str().unwrap_or_default()),
+            "tool_start" => output.note(&format!("\n  → {} {}", word("name"), data["arguments"])),
+            "tool_result" => {
+                let what = match (data["output"].as_str(), data["rejected"].as_bool()) {
+                    (Some(text), _) => format!("{} bytes", text.len()),
+                    (None, Some(true)) => format!("refused: {}", word("error")),
+                    (None, _) => format!("failed: {}", word("error")),
+                };
+                output.note(&format!("  ← {} {what} ({} ms)", word("name"), data["duration_ms"]));
+            }
+            "sources" => {
+                for source in data.as_array().into_iter().flatten() {
+                    if !self.sources.iter().any(|s| s["n"] == source["n"]) {
+                        self.sources.push(source.clone());
+                    }
+                }
+            }
+            "notice" => output.note(&format!("  ({})", word("message"))),
+            "error" => output.note(&format!("\n  error: {}", word("message"))),
+            _ => {}
+        }
+    }
+
+    fn end(self) {
+        if self.output.json() {
+            return;
+        }
+        self.output.piece("\n");
+        for source in &self.sources {
+            let word = |key: &str| source[key].as_str().unwrap_or_default();
+            self.output.note(&format!("  [{}] {} — {}", source["n"], word("title"), word("uri")));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What commands print: sentences for people, one JSON value a line with `--json`, a progress bar only
+//! where somebody watches. Results go to stdout, everything else to stderr.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Write};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    json: bool,
+}
+
+impl Output {
+    pub fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// A result: `value` with `--json`, else `text`. A closed pipe ends the output, not the command.
+    pub fn result(&self, value: &Value, text: &str) {
+        let mut out = std::io::stdout().lock();
+        let written = if self.json { writeln!(out, "{value}") } else { writeln!(out, "{text}") };
+        drop(written.and_then(|()| out.flush()));
+    }
+
+    /// A piece of a result that is not a whole line.
+    pub fn piece(&self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+    }
+
+    /// A word by the way, for people only.
+    pub fn note(&self, text: &str) {
+        if !self.json {
+            drop(writeln!(std::io::stderr().lock(), "{text}"));
+        }
+    }
+
+    /// Why the command failed.
+    pub fn failure(&self, why: &str) {
+        if self.json {
+            drop(writeln!(std::io::stdout().lock(), "{}", json!({ "error": why })));
+        } else {
+            drop(writeln!(std::io::stderr().lock(), "tailrace: {why}"));
+        }
+    }
+
+    /// Progress over `total` steps: a bar on a terminal, nothing elsewhere (plain lines come from
+    /// [`Output::note`]).
+    pub fn bar(&self, total: u64) -> ProgressBar {
+        let bar = ProgressBar::new(total);
+        if self.json || !std::io::stderr().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        let style = ProgressStyle::with_template("{bar:30.cyan} {pos}/{len} {eta} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar
+    }
+}

@@ -1,0 +1,97 @@
+//! Request bodies and queries, read strictly: the right media type, within the limit, no unknown field.
+
+use super::problem::Problem;
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+/// The largest request body, put into the request's extensions by the router.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimit(pub usize);
+
+/// A JSON body. 415 without `application/json`, 413 beyond `server.max_body_bytes`, 400 where it is not
+/// JSON, 422 with the field's name where a field is wrong or unknown.
+pub struct JsonBody<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
+        if !is_json(&request) {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "send the body with `content-type: application/json`",
+            ));
+        }
+        parse(&read(request).await?).map(Self)
+    }
+}
+
+fn is_json(request: &Request) -> bool {
+    let value = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    value.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// The whole body within the limit.
+pub async fn read(request: Request) -> Result<Bytes, Problem> {
+    let limit = limit_of(request.extensions());
+    read_body(request.into_body(), limit).await
+}
+
+/// `server.max_body_bytes` as the router set it.
+pub fn limit_of(extensions: &axum::http::Extensions) -> usize {
+    extensions.get::<BodyLimit>().map_or(1 << 20, |l| l.0)
+}
+
+async fn read_body(body: Body, limit: usize) -> Result<Bytes, Problem> {
+    match Limited::new(body, limit).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large(limit)),
+        Err(error) => {
+            Err(Problem::new(StatusCode::BAD_REQUEST, "incomplete_body", format!("the body ended early: {error}")))
+        }
+    }
+}
+
+pub fn too_large(limit: usize) -> Problem {
+    Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "body_too_large",
+        format!("the body is larger than {limit} bytes (server.max_body_bytes)"),
+    )
+}
+
+/// JSON to `T`; the problem names the field.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner();
+        if inner.is_data() {
+            let field = if path == "." { String::new() } else { format!("field `{path}`: ") };
+            Problem::unprocessable("invalid_field", format!("{field}{inner}"))
+        } else {
+            Problem::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {inner}"))
+        }
+    })?;
+    deserializer
+        .end()
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {e}")))?;
+    Ok(value)
+}
+
+/// A query string; an unknown or wrong parameter is refused with its name.
+pub struct QueryOf<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryOf<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let query = Query::<T>::from_request_parts(parts, state).await;
+        query.map(|q| Self(q.0)).map_err(|e| Problem::unprocessable("invalid_parameter", e.body_text()))
+    }
+}

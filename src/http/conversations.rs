@@ -1,0 +1,221 @@
+//! Conversations: list and find, rename, delete, and their messages.
+
+use super::body::{JsonBody, QueryOf};
+use super::problem::Problem;
+use super::state::AppState;
+use crate::message::Usage;
+use crate::message::sources::Source;
+use crate::storage::conversations::{Conversation, ListCursor, ListQuery};
+use crate::storage::messages::{CallOutcome, StoredCall, StoredMessage};
+use crate::storage::{conversations, messages};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+const PAGE: u32 = 50;
+const MAX_PAGE: u32 = 200;
+const MAX_TITLE_CHARS: usize = 200;
+
+pub fn router() -> Router<AppState> {
+    Router::new()
+        .route("/api/v1/conversations", get(list))
+        .route("/api/v1/conversations/{conversation}", get(find).patch(rename).delete(delete))
+        .route("/api/v1/conversations/{conversation}/messages", get(list_messages))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListParams {
+    /// Words to find in titles and messages.
+    q: Option<String>,
+    /// At most 200.
+    limit: Option<u32>,
+    /// `next` of the page before.
+    after: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ConversationWire {
+    id: Uuid,
+    title: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    messages: u64,
+}
+
+impl From<Conversation> for ConversationWire {
+    fn from(c: Conversation) -> Self {
+        Self { id: c.id, title: c.title, created_at: c.created, updated_at: c.updated, messages: c.messages }
+    }
+}
+
+async fn list(State(app): State<AppState>, QueryOf(params): QueryOf<ListParams>) -> Result<Json<Value>, Problem> {
+    let limit = params.limit.unwrap_or(PAGE);
+    if !(1..=MAX_PAGE).contains(&limit) {
+        return Err(Problem::unprocessable("invalid_parameter", format!("parameter `limit`: 1 to {MAX_PAGE}")));
+    }
+    let before = params.after.as_deref().map(read_cursor).transpose()?;
+    let query = ListQuery { owner: None, q: params.q, before, limit };
+    let found = conversations::list(&app.base.db, &query).await?;
+    let next = (found.len() == limit as usize).then(|| found.last().map(write_cursor)).flatten();
+    let found: Vec<ConversationWire> = found.into_iter().map(Into::into).collect();
+    let mut answer = json!({ "conversations": found });
+    if let Some(next) = next {
+        answer["next"] = next.into();
+    }
+    Ok(Json(answer))
+}
+
+fn write_cursor(last: &Conversation) -> String {
+    let cursor = last.cursor();
+    format!("{}_{}", cursor.updated_ms, cursor.id)
+}
+
+fn read_cursor(text: &str) -> Result<ListCursor, Problem> {
+    let read = text
+        .split_once('_')
+        .and_then(|(ms, id)| Some(ListCursor { updated_ms: ms.parse().ok()?, id: id.parse().ok()? }));
+    read.ok_or_else(|| Problem::unprocessable("invalid_parameter", "parameter `after`: pass `next` of the page before"))
+}
+
+/// A path segment that should be an id; what is none cannot exist.
+fn id_of(segment: &str) -> Result<Uuid, Problem> {
+    segment.parse().map_err(|_| Problem::not_found("conversation", segment))
+}
+
+async fn load(app: &AppState, segment: &str) -> Result<Conversation, Problem> {
+    let found = conversations::find(&app.base.db, id_of(segment)?).await?;
+    found.ok_or_else(|| Problem::not_found("conversation", segment))
+}
+
+async fn find(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<ConversationWire>, Problem> {
+    Ok(Json(load(&app, &id).await?.into()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rename {
+    title: String,
+}
+
+async fn rename(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<Rename>,
+) -> Result<Json<ConversationWire>, Problem> {
+    let title = body.title.trim();
+    if title.is_empty() || title.chars().count() > MAX_TITLE_CHARS {
+        let detail = format!("field `title`: 1 to {MAX_TITLE_CHARS} characters");
+        return Err(Problem::unprocessable("invalid_field", detail));
+    }
+    if !conversations::rename(&app.base.db, id_of(&id)?, title.to_owned()).await? {
+        return Err(Problem::not_found("conversation", &id));
+    }
+    find(State(app), Path(id)).await
+}
+
+async fn delete(State(app): State<AppState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    if app.ingest.delete_conversation(id_of(&id)?).await? {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Problem::not_found("conversation", &id))
+    }
+}
+
+#[derive(Serialize)]
+struct MessageWire {
+    id: Uuid,
+    turn_id: Uuid,
+    role: &'static str,
+    text: String,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    created_at: Timestamp,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<Source>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+}
+
+impl From<StoredMessage> for MessageWire {
+    fn from(m: StoredMessage) -> Self {
+        Self {
+            id: m.id,
+            turn_id: m.turn_id,
+            role: m.role.as_str(),
+            text: m.text,
+            status: m.status.as_str(),
+            usage: m.finish.is_some().then_some(m.usage),
+            finish: m.finish,
+            provider: m.provider,
+            model: m.model,
+            created_at: m.created,
+            tool_calls: m.calls.iter().map(call).collect(),
+            sources: m.sources,
+        }
+    }
+}
+
+/// A call as the frames gave it: `tool_start` and `tool_result` in one.
+fn call(call: &StoredCall) -> Value {
+    let mut value = json!({
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": call.arguments,
+        "round": call.round,
+        "index": call.index,
+        "duration_ms": call.duration_ms,
+    });
+    match &call.outcome {
+        CallOutcome::Running => {}
+        CallOutcome::Ok { output } => {
+            value["ok"] = true.into();
+            value["output"] = output.as_str().into();
+        }
+        CallOutcome::Failed { error } => {
+            value["ok"] = false.into();
+            value["error"] = error.as_str().into();
+        }
+        CallOutcome::Rejected { reason, error } => {
+            value["ok"] = false.into();
+            value["rejected"] = true.into();
+            value["reason"] = reason.as_str().into();
+            value["error"] = error.as_str().into();
+        }
+    }
+    if let Some((start, end)) = call.span {
+        value["span"] = json!({"start": start, "end": end});
+    }
+    if let Some(ms) = call.ingest_ms {
+        value["ingest_ms"] = ms.into();
+    }
+    if call.truncated {
+        value["truncated"] = true.into();
+    }
+    if let Some(i) = &call.ingested {
+        value["ingested"] = json!({
+            "document_id": i.document_id, "chunks": i.chunks, "collection": i.collection, "scope": i.scope,
+            "fresh": i.fresh,
+        });
+    }
+    value
+}
+
+async fn list_messages(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let conversation = load(&app, &id).await?;
+    let stored = messages::history(&app.base.db, conversation.id).await?;
+    let stored: Vec<MessageWire> = stored.into_iter().map(Into::into).collect();
+    Ok(Json(json!({ "messages": stored })))
+}

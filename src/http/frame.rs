@@ -1,0 +1,298 @@
+//! The wire form of a [`RunnerEvent`] as an SSE frame. Pure; the only place that gives it one.
+//!
+//! Every frame is one event of one line of JSON, so a line break in a text cannot end it early.
+
+use crate::engine::event::{
+    Finish, Ingested, Notice, RoundStop, RunnerEvent, Span, Telemetry, ToolMode, ToolOutcome, ToolSettled, ToolStart,
+};
+use crate::message::{Arguments, Usage};
+use bytes::Bytes;
+use serde::Serialize;
+use uuid::Uuid;
+
+/// The last frame of every stream. It has no id and is not JSON.
+pub const DONE: Bytes = Bytes::from_static(b"data: [DONE]\n\n");
+
+/// Sent in silence, so that no proxy takes the stream for dead.
+pub const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
+
+/// Frame number `seq` of a turn (dense from 1); `at_ms`: milliseconds since the turn began.
+pub fn encode(seq: u64, at_ms: u64, event: &RunnerEvent) -> Bytes {
+    let payload = Payload::of(event);
+    let mut out = Vec::with_capacity(64);
+    out.extend_from_slice(b"id: ");
+    out.extend_from_slice(seq.to_string().as_bytes());
+    if let Some(name) = name(event) {
+        out.extend_from_slice(b"\nevent: ");
+        out.extend_from_slice(name.as_bytes());
+    }
+    out.extend_from_slice(b"\ndata: ");
+    let written = match payload.is_object() {
+        true => serde_json::to_writer(&mut out, &Timed { at_ms, payload }),
+        false => serde_json::to_writer(&mut out, &payload),
+    };
+    debug_assert!(written.is_ok(), "plain data always serializes into memory");
+    out.extend_from_slice(b"\n\n");
+    Bytes::from(out)
+}
+
+/// The SSE event name; `None` for visible text.
+pub fn name(event: &RunnerEvent) -> Option<&'static str> {
+    Some(match event {
+        RunnerEvent::Delta(_) => return None,
+        RunnerEvent::TurnStart { .. } => "turn_start",
+        RunnerEvent::Round { .. } => "round",
+        RunnerEvent::RoundEnd { .. } => "round_end",
+        RunnerEvent::Thinking => "thinking",
+        RunnerEvent::ThinkingDone => "thinking_done",
+        RunnerEvent::Reasoning(_) => "reasoning",
+        RunnerEvent::ToolStart(_) => "tool_start",
+        RunnerEvent::ToolResult(_) => "tool_result",
+        RunnerEvent::Sources(_) => "sources",
+        RunnerEvent::Notice(_) => "notice",
+        RunnerEvent::Error { .. } => "error",
+        RunnerEvent::TurnEnd { .. } => "turn_end",
+    })
+}
+
+#[derive(Serialize)]
+struct Timed<'a> {
+    at_ms: u64,
+    #[serde(flatten)]
+    payload: Payload<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Payload<'a> {
+    Text(&'a str),
+    Sources(&'a [crate::message::sources::Source]),
+    Empty {},
+    TurnStart { turn_id: Uuid, conversation_id: Uuid, provider: &'a str, model: &'a str, tool_mode: &'static str },
+    Round { round: u32 },
+    RoundEnd { round: u32, stop: &'static str, usage: Usage, spoke: &'a [(u64, u64)] },
+    ToolStart(ToolStartWire<'a>),
+    ToolResult(ToolResultWire<'a>),
+    Notice(NoticeWire<'a>),
+    Error(ErrorWire<'a>),
+    TurnEnd(TurnEndWire),
+}
+
+impl<'a> Payload<'a> {
+    fn of(event: &'a RunnerEvent) -> Self {
+        match event {
+            RunnerEvent::Delta(text) | RunnerEvent::Reasoning(text) => Self::Text(text),
+            RunnerEvent::Sources(sources) => Self::Sources(sources),
+            RunnerEvent::Thinking | RunnerEvent::ThinkingDone => Self::Empty {},
+            RunnerEvent::TurnStart { turn_id, conversation_id, provider, model, tool_mode } => Self::TurnStart {
+                turn_id: *turn_id,
+                conversation_id: *conversation_id,
+                provider,
+                model,
+                tool_mode: ToolMode::as_str(*tool_mode),
+            },
+            RunnerEvent::Round { round } => Self::Round { round: *round },
+            RunnerEvent::RoundEnd { round, stop, usage, spoke } => {
+                Self::RoundEnd { round: *round, stop: RoundStop::as_str(*stop), usage: *usage, spoke }
+            }
+            RunnerEvent::ToolStart(start) => Self::ToolStart(start.into()),
+            RunnerEvent::ToolResult(settled) => Self::ToolResult(settled.into()),
+            RunnerEvent::Notice(notice) => Self::Notice(notice.into()),
+            RunnerEvent::Error { code, message, retryable, retry_after_ms } => {
+                Self::Error(ErrorWire { code, message, retryable: *retryable, retry_after_ms: *retry_after_ms })
+            }
+            RunnerEvent::TurnEnd { finish, fallback_reason, usage, telemetry } => Self::TurnEnd(TurnEndWire {
+                finish: Finish::as_str(*finish),
+                fallback_reason: *fallback_reason,
+                usage: *usage,
+                telemetry: *telemetry,
+            }),
+        }
+    }
+
+    fn is_object(&self) -> bool {
+        !matches!(self, Self::Text(_) | Self::Sources(_))
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct SpanWire {
+    start: u64,
+    end: u64,
+}
+
+impl From<Span> for SpanWire {
+    fn from(span: Span) -> Self {
+        Self { start: span.start, end: span.end }
+    }
+}
+
+#[derive(Serialize)]
+struct ToolStartWire<'a> {
+    call_id: &'a str,
+    name: &'a str,
+    arguments: &'a Arguments,
+    round: u32,
+    index: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span: Option<SpanWire>,
+}
+
+impl<'a> From<&'a ToolStart> for ToolStartWire<'a> {
+    fn from(s: &'a ToolStart) -> Self {
+        Self {
+            call_id: &s.call_id,
+            name: &s.name,
+            arguments: &s.arguments,
+            round: s.round,
+            index: s.index,
+            span: s.span.map(Into::into),
+        }
+    }
+}
+
+/// Also an element of `tool_results` in the answer that does not stream.
+#[derive(Serialize)]
+pub(crate) struct ToolResultWire<'a> {
+    call_id: &'a str,
+    name: &'a str,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejected: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    duration_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ingest_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span: Option<SpanWire>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ingested: Option<IngestedWire<'a>>,
+}
+
+impl<'a> From<&'a ToolSettled> for ToolResultWire<'a> {
+    fn from(s: &'a ToolSettled) -> Self {
+        let (output, error, reason) = match &s.outcome {
+            ToolOutcome::Ok { output } => (Some(output.as_str()), None, None),
+            ToolOutcome::Failed { error } => (None, Some(error.as_str()), None),
+            ToolOutcome::Rejected { reason, error } => (None, Some(error.as_str()), Some(reason.as_str())),
+        };
+        Self {
+            call_id: &s.call_id,
+            name: &s.name,
+            ok: output.is_some(),
+            output,
+            error,
+            rejected: reason.is_some().then_some(true),
+            reason,
+            duration_ms: s.duration_ms,
+            ingest_ms: s.ingest_ms,
+            truncated: s.truncated.then_some(true),
+            span: s.span.map(Into::into),
+            ingested: s.ingested.as_ref().map(Into::into),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct IngestedWire<'a> {
+    document_id: &'a str,
+    chunks: u64,
+    collection: &'a str,
+    scope: &'static str,
+    fresh: bool,
+}
+
+impl<'a> From<&'a Ingested> for IngestedWire<'a> {
+    fn from(i: &'a Ingested) -> Self {
+        Self {
+            document_id: &i.document_id,
+            chunks: i.chunks,
+            collection: &i.collection,
+            scope: i.scope,
+            fresh: i.fresh,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct NoticeWire<'a> {
+    code: &'static str,
+    title: &'a str,
+    message: &'a str,
+}
+
+impl<'a> From<&'a Notice> for NoticeWire<'a> {
+    fn from(n: &'a Notice) -> Self {
+        Self { code: n.code, title: &n.title, message: &n.message }
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct ErrorWire<'a> {
+    pub code: &'a str,
+    pub message: &'a str,
+    pub retryable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct TurnEndWire {
+    finish: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fallback_reason: Option<&'static str>,
+    usage: Usage,
+    telemetry: Telemetry,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::event::Rejection;
+    use crate::llm::Stop;
+
+    fn check(event: &RunnerEvent, want: &str) {
+        let bytes = encode(7, 12, event);
+        assert_eq!(std::str::from_utf8(&bytes).unwrap(), want);
+    }
+
+    #[test]
+    fn frames_have_the_contracts_form() {
+        check(&RunnerEvent::Delta("a\n\"b\" \u{2028}".into()), "id: 7\ndata: \"a\\n\\\"b\\\" \u{2028}\"\n\n");
+        check(&RunnerEvent::Reasoning("hm".into()), "id: 7\nevent: reasoning\ndata: \"hm\"\n\n");
+        check(&RunnerEvent::Thinking, "id: 7\nevent: thinking\ndata: {\"at_ms\":12}\n\n");
+        check(&RunnerEvent::Round { round: 1 }, "id: 7\nevent: round\ndata: {\"at_ms\":12,\"round\":1}\n\n");
+        check(
+            &RunnerEvent::RoundEnd {
+                round: 0,
+                stop: RoundStop::Model(Stop::Tools),
+                usage: Usage { input_tokens: 3, output_tokens: 4, cache_read_tokens: 0 },
+                spoke: vec![(1, 5)],
+            },
+            "id: 7\nevent: round_end\ndata: {\"at_ms\":12,\"round\":0,\"stop\":\"tools\",\"usage\":\
+             {\"input_tokens\":3,\"output_tokens\":4},\"spoke\":[[1,5]]}\n\n",
+        );
+        check(&RunnerEvent::Sources(vec![]), "id: 7\nevent: sources\ndata: []\n\n");
+        check(
+            &RunnerEvent::ToolResult(ToolSettled {
+                call_id: "c".into(),
+                name: "t".into(),
+                outcome: ToolOutcome::Rejected { reason: Rejection::Duplicate, error: "again".into() },
+                duration_ms: 0,
+                ingest_ms: None,
+                truncated: false,
+                span: Some(Span { start: 2, end: 9 }),
+                ingested: None,
+            }),
+            "id: 7\nevent: tool_result\ndata: {\"at_ms\":12,\"call_id\":\"c\",\"name\":\"t\",\"ok\":false,\"error\":\
+             \"again\",\"rejected\":true,\"reason\":\"duplicate\",\"duration_ms\":0,\"span\":{\"start\":2,\"end\":9}}\n\n",
+        );
+    }
+}

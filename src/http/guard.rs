@@ -1,0 +1,230 @@
+//! Who may call what: the one route table, keys, browsers' origins, and the rule for servers without
+//! keys. Deny by default: a route that the table does not name cannot be called.
+
+use super::problem::Problem;
+use crate::secret::Secret;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// What a key may do. `Public` routes need none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Public,
+    Chat,
+    Search,
+    Ingest,
+    Admin,
+}
+
+/// Every route with its scope.
+pub const ROUTES: &[(Method, &str, Scope)] = &[
+    (Method::GET, "/healthz", Scope::Public),
+    (Method::GET, "/readyz", Scope::Public),
+    (Method::GET, "/metrics", Scope::Admin),
+    (Method::POST, "/api/v1/chat", Scope::Chat),
+    (Method::GET, "/api/v1/collections", Scope::Search),
+    (Method::POST, "/api/v1/collections", Scope::Admin),
+    (Method::GET, "/api/v1/collections/{collection}", Scope::Search),
+    (Method::DELETE, "/api/v1/collections/{collection}", Scope::Admin),
+    (Method::POST, "/api/v1/collections/{collection}/documents", Scope::Ingest),
+    (Method::GET, "/api/v1/collections/{collection}/documents", Scope::Search),
+    (Method::GET, "/api/v1/collections/{collection}/documents/{document}", Scope::Search),
+    (Method::DELETE, "/api/v1/collections/{collection}/documents/{document}", Scope::Ingest),
+    (Method::POST, "/api/v1/collections/{collection}/search", Scope::Search),
+    (Method::GET, "/api/v1/conversations", Scope::Chat),
+    (Method::GET, "/api/v1/conversations/{conversation}", Scope::Chat),
+    (Method::PATCH, "/api/v1/conversations/{conversation}", Scope::Chat),
+    (Method::DELETE, "/api/v1/conversations/{conversation}", Scope::Chat),
+    (Method::GET, "/api/v1/conversations/{conversation}/messages", Scope::Chat),
+    (Method::GET, "/api/v1/providers", Scope::Chat),
+    (Method::GET, "/api/v1/tools", Scope::Chat),
+];
+
+/// The address at the other end of the connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
+/// What the guard checks against.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    pub admin_key: Option<Secret>,
+    pub allowed_origins: Arc<[String]>,
+    /// `--insecure-no-auth`: no key, any address.
+    pub insecure: bool,
+}
+
+/// Whether a server may start as it is configured.
+///
+/// # Errors
+/// A sentence that says what would work.
+pub fn may_listen(address: SocketAddr, guard: &Guard) -> Result<(), String> {
+    if guard.admin_key.is_some() || guard.insecure || address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(format!(
+        "refusing to listen on {address} without a key: set TAILRACE_ADMIN_KEY, or listen on 127.0.0.1, or pass \
+         --insecure-no-auth to let anyone in"
+    ))
+}
+
+/// The outermost check of every request.
+pub async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let allowed = match guard.browser(request.headers()) {
+        Ok(allowed) => allowed,
+        Err(problem) => return problem.into_response(),
+    };
+    if let (Some(origin), &Method::OPTIONS) = (&allowed, request.method()) {
+        return preflight(origin);
+    }
+    let mut response = match guard.admit(&request) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    if let Some(origin) = allowed {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("x-request-id, retry-after"));
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    response
+}
+
+fn preflight(origin: &HeaderValue) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PATCH, DELETE"));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static("authorization, content-type, idempotency-key, last-event-id"),
+    );
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+    response
+}
+
+impl Guard {
+    /// Refuses other sites' pages. `Some`: the origin is another one that the operator allows, and
+    /// the browser has to be told so.
+    fn browser(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
+        let refused = |detail| Problem::new(StatusCode::FORBIDDEN, "origin_not_allowed", detail);
+        if let Some(origin) = headers.get(header::ORIGIN) {
+            let text = origin.to_str().unwrap_or_default();
+            if self.allowed_origins.iter().any(|o| o.eq_ignore_ascii_case(text)) {
+                return Ok(Some(origin.clone()));
+            }
+            if !own_origin(text, headers) {
+                return Err(refused("this origin is neither the server's own nor in server.allowed_origins"));
+            }
+        }
+        if headers.get("sec-fetch-site").is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
+            return Err(refused("cross-site requests are refused: add the page's origin to server.allowed_origins"));
+        }
+        Ok(None)
+    }
+
+    fn admit(&self, request: &Request) -> Result<(), Problem> {
+        if self.admin_key.is_none() && !self.insecure {
+            open_on_loopback(request)?;
+        }
+        let Some(path) = request.extensions().get::<MatchedPath>() else {
+            // No such route: the router's own answer says so.
+            return Ok(());
+        };
+        let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+        let mut named = ROUTES.iter().filter(|(_, route, _)| *route == path.as_str()).peekable();
+        if named.peek().is_none() {
+            return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "this route is not in the route table"));
+        }
+        let scope = named.find(|(m, _, _)| m == method).map(|(_, _, scope)| *scope);
+        match (&self.admin_key, scope) {
+            (_, Some(Scope::Public)) | (None, _) => Ok(()),
+            (Some(key), _) => bearer(request.headers(), key),
+        }
+    }
+}
+
+fn own_origin(origin: &str, headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    !host.is_empty() && authority.is_some_and(|a| a.eq_ignore_ascii_case(host))
+}
+
+fn bearer(headers: &HeaderMap, key: &Secret) -> Result<(), Problem> {
+    let unauthorized = |detail| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
+    let value = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+    let Some(value) = value else { return Err(unauthorized("send `Authorization: Bearer <key>`")) };
+    match value.split_once(' ') {
+        Some((kind, given)) if kind.eq_ignore_ascii_case("bearer") && key.matches(given.trim()) => Ok(()),
+        Some((kind, _)) if kind.eq_ignore_ascii_case("bearer") => Err(unauthorized("this key is not known")),
+        _ => Err(unauthorized("send `Authorization: Bearer <key>`")),
+    }
+}
+
+/// Without keys the server answers only to this machine, and only where no proxy stands between: a
+/// foreign `Host` is a rebound name, a forwarding header is somebody else's request.
+fn open_on_loopback(request: &Request) -> Result<(), Problem> {
+    let refused = |detail: String| Err(Problem::new(StatusCode::FORBIDDEN, "loopback_only", detail));
+    let help = "set TAILRACE_ADMIN_KEY to serve others than this machine";
+    if request.extensions().get::<Peer>().is_some_and(|peer| !peer.0.ip().to_canonical().is_loopback()) {
+        return refused(format!("without a key the server answers on loopback only: {help}"));
+    }
+    let headers = request.headers();
+    let forwarded = headers
+        .keys()
+        .map(|k| k.as_str())
+        .find(|k| *k == "forwarded" || *k == "via" || k.starts_with("x-forwarded-") || *k == "x-real-ip");
+    if let Some(name) = forwarded {
+        return refused(format!("without a key requests with a `{name}` header are refused: {help}"));
+    }
+    let host = headers.get(header::HOST).and_then(|h| h.to_str().ok());
+    let host = host.or_else(|| request.uri().authority().map(|a| a.as_str())).unwrap_or_default();
+    if !loopback_host(host) {
+        let detail = format!("without a key the `Host` must be a loopback address or localhost: {help}");
+        return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "loopback_only", detail));
+    }
+    Ok(())
+}
+
+fn loopback_host(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_names_are_loopback() {
+        for (host, want) in [
+            ("localhost:8787", true),
+            ("127.0.0.1", true),
+            ("127.9.9.9:1", true),
+            ("[::1]:8787", true),
+            ("evil.example", false),
+            ("127.0.0.1.evil.example:8787", false),
+            ("localhost.evil", false),
+            ("", false),
+        ] {
+            assert_eq!(loopback_host(host), want, "{host}");
+        }
+    }
+
+    #[test]
+    fn no_key_no_foreign_address() {
+        let mut guard = Guard { admin_key: None, allowed_origins: Arc::from([]), insecure: false };
+        assert!(may_listen("127.0.0.1:1".parse().unwrap(), &guard).is_ok());
+        assert!(may_listen("[::1]:1".parse().unwrap(), &guard).is_ok());
+        assert!(may_listen("0.0.0.0:1".parse().unwrap(), &guard).unwrap_err().contains("TAILRACE_ADMIN_KEY"));
+        guard.admin_key = Some(Secret::new("k"));
+        assert!(may_listen("0.0.0.0:1".parse().unwrap(), &guard).is_ok());
+    }
+}

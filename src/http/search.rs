@@ -1,0 +1,164 @@
+//! `POST /api/v1/collections/{c}/search`: the retrieval path without a model.
+
+use super::body::JsonBody;
+use super::problem::Problem;
+use super::state::AppState;
+use crate::knowledge::error::KnowledgeError;
+use crate::knowledge::filter_json::filter_from_json;
+use crate::knowledge::retrieve::{Hit, SearchAnswer, SearchMode, SearchRequest};
+use axum::extract::{Path, State};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+const LIMIT: usize = 10;
+const MAX_LIMIT: usize = 100;
+const MAX_QUERY_BYTES: usize = 32 * 1024;
+const MAX_EXPAND: u32 = 5;
+
+pub fn router() -> Router<AppState> {
+    Router::new().route("/api/v1/collections/{collection}/search", post(search))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchBody {
+    query: String,
+    limit: Option<usize>,
+    #[serde(default)]
+    mode: ModeWire,
+    filter: Option<Value>,
+    rerank: Option<bool>,
+    min_score: Option<f32>,
+    /// Chunks before and after each hit that are joined to it.
+    expand: Option<u32>,
+    #[serde(default)]
+    explain: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ModeWire {
+    #[default]
+    Hybrid,
+    Dense,
+    Sparse,
+}
+
+/// The answer's wire form; the command line prints the same.
+#[derive(Serialize)]
+pub struct Answer {
+    hits: Vec<HitWire>,
+    took_ms: u64,
+    watermark: i64,
+}
+
+#[derive(Serialize)]
+struct HitWire {
+    document_id: String,
+    chunk_id: Uuid,
+    title: String,
+    uri: String,
+    text: String,
+    score: f32,
+    start: u64,
+    end: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u32>,
+    metadata: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explain: Option<Explain>,
+}
+
+#[derive(Serialize)]
+struct Explain {
+    cosine: Option<f32>,
+    heading_path: Vec<String>,
+    ordinal: u32,
+}
+
+async fn search(
+    State(app): State<AppState>,
+    Path(collection): Path<String>,
+    JsonBody(body): JsonBody<SearchBody>,
+) -> Result<Json<Answer>, Problem> {
+    let explain = body.explain;
+    let request = body.check(collection)?;
+    Ok(Json(Answer::new(app.retrieve.search(&request).await?, explain)))
+}
+
+impl Answer {
+    pub fn new(found: SearchAnswer, explain: bool) -> Self {
+        Self {
+            hits: found.hits.into_iter().map(|hit| wire(hit, explain)).collect(),
+            took_ms: u64::try_from(found.took.as_millis()).unwrap_or(u64::MAX),
+            watermark: found.watermark,
+        }
+    }
+}
+
+impl SearchBody {
+    fn check(self, collection: String) -> Result<SearchRequest, Problem> {
+        let refused = |detail: String| Problem::unprocessable("invalid_field", detail);
+        if self.query.trim().is_empty() {
+            return Err(refused("field `query`: it must not be empty".to_owned()));
+        }
+        if self.query.len() > MAX_QUERY_BYTES {
+            return Err(refused(format!("field `query`: at most {MAX_QUERY_BYTES} bytes")));
+        }
+        let limit = self.limit.unwrap_or(LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(refused(format!("field `limit`: {limit} is not within 1 to {MAX_LIMIT}")));
+        }
+        let neighbours = self.expand.unwrap_or(0);
+        if neighbours > MAX_EXPAND {
+            return Err(refused(format!("field `expand`: {neighbours} is not within 0 to {MAX_EXPAND}")));
+        }
+        if self.rerank == Some(true) {
+            return Err(Problem::unprocessable("no_reranker", "field `rerank`: no reranking model is installed"));
+        }
+        let mode = match self.mode {
+            ModeWire::Hybrid => SearchMode::Hybrid,
+            ModeWire::Dense => SearchMode::Dense,
+            ModeWire::Sparse => SearchMode::Sparse,
+        };
+        if self.min_score.is_some() && mode != SearchMode::Dense {
+            let detail = "field `min_score`: only with `mode` dense, where a score is a cosine; fused and keyword scores \
+                          are not comparable";
+            return Err(refused(detail.to_owned()));
+        }
+        let filter = match &self.filter {
+            None => Default::default(),
+            Some(filter) => filter_from_json(filter).map_err(KnowledgeError::from)?,
+        };
+        Ok(SearchRequest {
+            mode,
+            filter,
+            min_cosine: self.min_score,
+            neighbours,
+            ..SearchRequest::new(&collection, &self.query, limit)
+        })
+    }
+}
+
+fn wire(hit: Hit, explain: bool) -> HitWire {
+    HitWire {
+        document_id: hit.document_id,
+        chunk_id: hit.chunk_id,
+        title: hit.title,
+        uri: hit.uri,
+        text: hit.text,
+        score: hit.score,
+        start: hit.start,
+        end: hit.end,
+        page: hit.page,
+        metadata: hit.metadata,
+        explain: explain.then_some(Explain {
+            cosine: hit.cosine,
+            heading_path: hit.heading_path,
+            ordinal: hit.ordinal,
+        }),
+    }
+}

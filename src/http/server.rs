@@ -1,0 +1,83 @@
+//! The listening socket: one task per connection, TCP_NODELAY on each (a delta must not wait for the
+//! peer's acknowledgement), a limit for request heads (a slow writer must not hold a connection).
+
+use super::guard::Peer;
+use crate::shutdown::Shutdown;
+use axum::Router;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tower::ServiceExt;
+
+/// Longest time for a request's head to arrive.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// Pause after a failed accept (out of file descriptors), so that it does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Bytes of a request that are buffered before the handler reads them; also bounds its head.
+const READ_BUFFER: usize = 64 * 1024;
+
+/// Binds `address`; the error says what holds it where that is known.
+///
+/// # Errors
+/// A sentence naming the address and `server.listen`.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            format!("{address} is in use by another process: stop it, or choose another address with `server.listen`")
+        }
+        _ => format!("cannot listen on {address} (server.listen): {error}"),
+    })
+}
+
+/// Serves until stopping begins, then lets open requests end; those still open when the process drains
+/// are cut by it.
+pub async fn serve(listener: TcpListener, router: Router, shutdown: &Shutdown) {
+    let stopping = shutdown.token();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopping.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let task = connection(stream, peer, router.clone(), shutdown.clone());
+                drop(shutdown.spawn(task));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdown: Shutdown) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY could not be set");
+    }
+    let service = router.map_request(move |request: hyper::Request<Incoming>| {
+        let mut request = request.map(axum::body::Body::new);
+        request.extensions_mut().insert(Peer(peer));
+        request
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(READ_BUFFER)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    tokio::pin!(served);
+    let stopping = shutdown.token();
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = stopping.cancelled() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

@@ -1,0 +1,270 @@
+//! `POST /api/v1/collections/{c}/documents`: files as multipart, or documents as JSON. Each document is
+//! taken in or refused by itself; one bad file does not stop the others.
+
+use super::body::{self, QueryOf};
+use super::problem::Problem;
+use super::state::AppState;
+use crate::knowledge::Priority;
+use crate::knowledge::identity;
+use crate::knowledge::ingest::NewDocument;
+use axum::Json;
+use axum::extract::multipart::{Multipart, MultipartError};
+use axum::extract::{FromRequest, Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+/// Documents of one request that are ingested at the same time with `?wait=true`.
+const AT_ONCE: usize = 4;
+/// Documents in one request.
+const MAX_DOCUMENTS: usize = 1000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UploadParams {
+    #[serde(default)]
+    wait: bool,
+}
+
+pub(super) async fn upload(
+    State(app): State<AppState>,
+    Path(collection): Path<String>,
+    QueryOf(params): QueryOf<UploadParams>,
+    request: Request,
+) -> Result<Response, Problem> {
+    app.collection(&collection).await?;
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let documents = match kind.as_str() {
+        "multipart/form-data" => from_multipart(&collection, request).await?,
+        "application/json" => from_json(&app, &collection, &body::read(request).await?).await?,
+        _ => {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "send `multipart/form-data` with `file` parts, or `application/json`",
+            ));
+        }
+    };
+    if documents.is_empty() {
+        return Err(Problem::unprocessable("invalid_field", "there is no document in the request"));
+    }
+    if documents.len() > MAX_DOCUMENTS {
+        let detail = format!("{} documents, at most {MAX_DOCUMENTS} are taken in one request", documents.len());
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_many_documents", detail));
+    }
+    let wait = params.wait;
+    let outcomes: Vec<Outcome> =
+        stream::iter(documents).map(|document| one(&app, document, wait)).buffered(AT_ONCE).collect().await;
+    let watermark = crate::storage::collections::watermark(&app.base.db).await?;
+    Ok(answer(&outcomes, wait, watermark))
+}
+
+/// A document as it was sent, or why it cannot be one.
+type Sent = Result<NewDocument, (String, Problem)>;
+
+enum Outcome {
+    Taken(Value),
+    Refused { id: String, problem: Problem },
+}
+
+async fn one(app: &AppState, sent: Sent, wait: bool) -> Outcome {
+    let document = match sent {
+        Ok(document) => document,
+        Err((id, problem)) => return Outcome::Refused { id, problem },
+    };
+    let id = document.id.clone().unwrap_or_else(|| match &document.uri {
+        Some(uri) => identity::document_id(&document.collection, uri),
+        None => String::new(),
+    });
+    let taken = if wait {
+        app.ingest.document(document, Priority::Bulk).await.map(|done| {
+            json!({
+                "id": done.document_id, "job_id": Uuid::now_v7(), "status": done.status.as_str(),
+                "unchanged": done.unchanged, "version": done.version, "chunks": done.chunks, "notes": done.notes,
+            })
+        })
+    } else {
+        app.ingest.accept(document).await.map(|accepted| {
+            json!({
+                "id": accepted.document_id, "job_id": accepted.job_id, "status": accepted.status.as_str(),
+                "unchanged": accepted.unchanged,
+            })
+        })
+    };
+    match taken {
+        Ok(value) => Outcome::Taken(value),
+        Err(error) => Outcome::Refused { id, problem: error.into() },
+    }
+}
+
+/// One document: its own status. Several: 202 or 200 where all were taken, else 207.
+fn answer(outcomes: &[Outcome], wait: bool, watermark: i64) -> Response {
+    if let [Outcome::Refused { problem, .. }] = outcomes {
+        return problem.clone().into_response();
+    }
+    let refused = outcomes.iter().any(|o| matches!(o, Outcome::Refused { .. }));
+    let documents: Vec<Value> = outcomes
+        .iter()
+        .map(|outcome| match outcome {
+            Outcome::Taken(value) => value.clone(),
+            Outcome::Refused { id, problem } => {
+                json!({"id": id, "status": "failed", "unchanged": false, "error": problem.to_value()})
+            }
+        })
+        .collect();
+    let status = match (refused, wait) {
+        (true, _) => StatusCode::MULTI_STATUS,
+        (false, true) => StatusCode::OK,
+        (false, false) => StatusCode::ACCEPTED,
+    };
+    (status, Json(json!({"documents": documents, "watermark": watermark}))).into_response()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonUpload {
+    documents: Vec<JsonDocument>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonDocument {
+    id: Option<String>,
+    title: Option<String>,
+    uri: Option<String>,
+    text: Option<String>,
+    url: Option<String>,
+    mime: Option<String>,
+    #[serde(default)]
+    metadata: Map<String, Value>,
+}
+
+async fn from_json(app: &AppState, collection: &str, bytes: &[u8]) -> Result<Vec<Sent>, Problem> {
+    let upload: JsonUpload = body::parse(bytes)?;
+    let mut sent = Vec::with_capacity(upload.documents.len());
+    for (i, d) in upload.documents.into_iter().enumerate() {
+        let known = d.id.clone().or_else(|| d.uri.clone()).unwrap_or_else(|| format!("documents[{i}]"));
+        let mut new = NewDocument {
+            collection: collection.to_owned(),
+            id: d.id,
+            uri: d.uri,
+            title: d.title,
+            content: Bytes::new(),
+            mime: d.mime,
+            metadata: d.metadata,
+        };
+        sent.push(match (d.text, d.url) {
+            (Some(text), None) => {
+                new.content = Bytes::from(text);
+                Ok(new)
+            }
+            (None, Some(url)) => match app.fetch.read(&url).await {
+                Ok(page) => {
+                    new.content = Bytes::from(page.text);
+                    new.mime = Some("text/markdown".to_owned());
+                    new.title = new.title.or(Some(page.title));
+                    new.uri = new.uri.or(Some(page.uri));
+                    Ok(new)
+                }
+                Err(why) => Err((known, Problem::unprocessable("fetch_failed", format!("documents[{i}].url: {why}")))),
+            },
+            _ => {
+                let detail = format!("documents[{i}]: give either `text` or `url`");
+                Err((known, Problem::unprocessable("invalid_field", detail)))
+            }
+        });
+    }
+    Ok(sent)
+}
+
+async fn from_multipart(collection: &str, request: Request) -> Result<Vec<Sent>, Problem> {
+    let limit = body::limit_of(request.extensions());
+    let mut parts = Multipart::from_request(request, &())
+        .await
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, "invalid_multipart", e.body_text()))?;
+    let mut files = Vec::new();
+    let mut metadata = Map::new();
+    let mut taken = 0;
+    while let Some(mut part) = parts.next_field().await.map_err(broken)? {
+        let name = part.name().unwrap_or_default().to_owned();
+        let file_name = part.file_name().map(str::to_owned);
+        let mime = part.content_type().map(str::to_owned);
+        let mut bytes = Vec::new();
+        while let Some(piece) = part.chunk().await.map_err(broken)? {
+            taken += piece.len();
+            if taken > limit {
+                return Err(body::too_large(limit));
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        match name.as_str() {
+            "file" => files.push((file_name, mime, Bytes::from(bytes))),
+            "metadata" => metadata = body::parse(&bytes)?,
+            other => {
+                let detail = format!("part `{other}` is not known: send `file` parts and an optional `metadata` part");
+                return Err(Problem::unprocessable("invalid_field", detail));
+            }
+        }
+    }
+    let named = |(file_name, mime, content): (Option<String>, Option<String>, Bytes)| {
+        let uri = file_name.as_deref().map(client_uri).filter(|uri| !uri.is_empty());
+        let Some(uri) = uri else {
+            let shown = file_name.unwrap_or_default();
+            let detail = format!("a `file` part needs a usable file name; got {shown:?}");
+            return Err((shown, Problem::unprocessable("invalid_field", detail)));
+        };
+        Ok(NewDocument {
+            collection: collection.to_owned(),
+            uri: Some(uri),
+            content,
+            mime: mime.filter(|m| m != "application/octet-stream"),
+            metadata: metadata.clone(),
+            ..NewDocument::default()
+        })
+    };
+    Ok(files.into_iter().map(named).collect())
+}
+
+fn broken(error: MultipartError) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_multipart", error.body_text())
+}
+
+/// A client's file name as a relative URI: it is only ever a name, never a path that is opened. Parts
+/// that climb, drive letters and control characters are dropped.
+fn client_uri(name: &str) -> String {
+    let plain: String = name.chars().filter(|c| !c.is_control() && !is_direction_mark(*c)).collect();
+    let uri = identity::file_uri(&plain);
+    uri.split('/').filter(|part| *part != ".." && !part.ends_with(':')).collect::<Vec<_>>().join("/")
+}
+
+/// Marks that turn the shown order of a name around (`\u{202E}txt.exe`).
+fn is_direction_mark(c: char) -> bool {
+    matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clients_name_stays_a_relative_name() {
+        for (name, want) in [
+            ("a/readme.md", "a/readme.md"),
+            ("../../outside.txt", "outside.txt"),
+            ("..\\..\\outside.txt", "outside.txt"),
+            ("/etc/outside.txt", "etc/outside.txt"),
+            ("C:\\x.txt", "x.txt"),
+            ("a\u{0}b.txt", "ab.txt"),
+            (".", ""),
+            ("\u{202E}txt.exe", "txt.exe"),
+            ("x\r\nSet-Cookie: a=b", "xSet-Cookie: a=b"),
+        ] {
+            assert_eq!(client_uri(name), want, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The stored form of a turn, folded from its log, so that a crash keeps what was said. The fold is
+//! pure; the recorder writes it while the turn runs.
+
+use super::log::{Entry, TurnLog};
+use crate::engine::event::{RunnerEvent, ToolOutcome, ToolSettled, ToolStart};
+use crate::message::sources::Source;
+use crate::storage::messages::{CallOutcome, StoredCall, StoredIngest};
+use crate::storage::turns::Progress;
+use crate::storage::{Db, turns};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Longest time that a delta is only in memory. Calls and results are written at once.
+const DELTA_WAIT: Duration = Duration::from_millis(50);
+
+/// What the events so far make of the answer.
+#[derive(Debug, Default)]
+pub struct Fold {
+    pub progress: Progress,
+    pub settled: Vec<ToolSettled>,
+    pub error: Option<FoldedError>,
+    round: u32,
+    index: u32,
+}
+
+/// The turn's `error` event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoldedError {
+    pub code: &'static str,
+    pub message: String,
+    pub retryable: bool,
+    pub retry_after_ms: Option<u64>,
+}
+
+impl FoldedError {
+    /// As clients see it.
+    pub fn to_value(&self) -> Value {
+        let mut value = json!({"code": self.code, "message": self.message, "retryable": self.retryable});
+        if let Some(ms) = self.retry_after_ms {
+            value["retry_after_ms"] = ms.into();
+        }
+        value
+    }
+}
+
+impl Fold {
+    /// `true` if the event should be stored without waiting for more.
+    pub fn apply(&mut self, event: &RunnerEvent) -> bool {
+        match event {
+            RunnerEvent::Delta(text) => {
+                self.progress.text.push_str(text);
+                return false;
+            }
+            RunnerEvent::Round { round } => {
+                self.round = *round;
+                self.index = 0;
+                return false;
+            }
+            RunnerEvent::ToolStart(start) => {
+                self.index = start.index + 1;
+                self.progress.calls.push(running(start));
+            }
+            RunnerEvent::ToolResult(settled) => self.settle(settled),
+            RunnerEvent::Sources(sources) => self.cite(sources),
+            RunnerEvent::Error { code, message, retryable, retry_after_ms } => {
+                self.error = Some(FoldedError {
+                    code,
+                    message: message.clone(),
+                    retryable: *retryable,
+                    retry_after_ms: *retry_after_ms,
+                });
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn settle(&mut self, settled: &ToolSettled) {
+        self.settled.push(settled.clone());
+        let outcome = match &settled.outcome {
+            ToolOutcome::Ok { output } => CallOutcome::Ok { output: output.clone() },
+            ToolOutcome::Failed { error } => CallOutcome::Failed { error: error.clone() },
+            ToolOutcome::Rejected { reason, error } => {
+                CallOutcome::Rejected { reason: reason.as_str().to_owned(), error: error.clone() }
+            }
+        };
+        let known = self.progress.calls.iter().position(|c| c.call_id == settled.call_id);
+        let at = known.unwrap_or_else(|| {
+            // A refused call was never started: this is its first event.
+            self.progress.calls.push(StoredCall {
+                call_id: settled.call_id.clone(),
+                name: settled.name.clone(),
+                arguments: Default::default(),
+                round: self.round,
+                index: self.index,
+                span: settled.span.map(|s| (s.start, s.end)),
+                outcome: CallOutcome::Running,
+                duration_ms: 0,
+                ingest_ms: None,
+                truncated: false,
+                ingested: None,
+            });
+            self.index += 1;
+            self.progress.calls.len() - 1
+        });
+        let Some(call) = self.progress.calls.get_mut(at) else { return };
+        call.outcome = outcome;
+        call.duration_ms = settled.duration_ms;
+        call.ingest_ms = settled.ingest_ms;
+        call.truncated = settled.truncated;
+        call.ingested = settled.ingested.as_ref().map(|i| StoredIngest {
+            document_id: i.document_id.clone(),
+            chunks: i.chunks,
+            collection: i.collection.clone(),
+            scope: i.scope.to_owned(),
+            fresh: i.fresh,
+        });
+    }
+
+    fn cite(&mut self, sources: &[Source]) {
+        for source in sources {
+            if !self.progress.sources.iter().any(|s| s.n == source.n) {
+                self.progress.sources.push(source.clone());
+            }
+        }
+    }
+}
+
+fn running(start: &ToolStart) -> StoredCall {
+    StoredCall {
+        call_id: start.call_id.clone(),
+        name: start.name.clone(),
+        arguments: start.arguments.clone(),
+        round: start.round,
+        index: start.index,
+        span: start.span.map(|s| (s.start, s.end)),
+        outcome: CallOutcome::Running,
+        duration_ms: 0,
+        ingest_ms: None,
+        truncated: false,
+        ingested: None,
+    }
+}
+
+/// Reads the log to its end and stores the answer as it grows. Failures are logged once and do not
+/// touch the answer: the turn's end is stored by its own write.
+pub async fn keep_storing(db: Db, turn_id: Uuid, log: Arc<TurnLog>) {
+    let mut reader = log.reader(0);
+    let mut fold = Fold::default();
+    while let Some(batch) = reader.next().await {
+        let mut changed = fold.progress.text.len();
+        let mut urgent = apply(&mut fold, &batch);
+        if !urgent && fold.progress.text.len() == changed {
+            continue;
+        }
+        if !urgent {
+            changed = fold.progress.text.len();
+            let more = tokio::time::timeout(DELTA_WAIT, async {
+                while let Some(batch) = reader.next().await {
+                    if apply(&mut fold, &batch) {
+                        return true;
+                    }
+                }
+                true
+            });
+            urgent = more.await.unwrap_or(false);
+        }
+        tracing::trace!(turn.id = %turn_id, text.bytes = changed, urgent, "storing progress");
+        if let Err(error) = turns::save_progress(&db, turn_id, fold.progress.clone()).await {
+            tracing::warn!(turn.id = %turn_id, %error, "the answer so far could not be stored");
+        }
+    }
+}
+
+fn apply(fold: &mut Fold, batch: &[Entry]) -> bool {
+    batch.iter().fold(false, |urgent, entry| fold.apply(&entry.event) | urgent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::event::{Rejection, Span};
+
+    #[test]
+    fn refused_calls_are_stored_too() {
+        let mut fold = Fold::default();
+        fold.apply(&RunnerEvent::Round { round: 1 });
+        fold.apply(&RunnerEvent::Delta("a".into()));
+        let settled = |id: &str, outcome| {
+            RunnerEvent::ToolResult(ToolSettled {
+                call_id: id.into(),
+                name: "t".into(),
+                outcome,
+                duration_ms: 3,
+                ingest_ms: None,
+                truncated: false,
+                span: Some(Span { start: 0, end: 1 }),
+                ingested: None,
+            })
+        };
+        fold.apply(&RunnerEvent::ToolStart(ToolStart {
+            call_id: "x".into(),
+            name: "t".into(),
+            arguments: Default::default(),
+            round: 1,
+            index: 0,
+            span: None,
+        }));
+        assert!(fold.apply(&settled("y", ToolOutcome::Rejected { reason: Rejection::CapRound, error: "cap".into() })));
+        fold.apply(&settled("x", ToolOutcome::Ok { output: "o".into() }));
+        let calls = &fold.progress.calls;
+        assert_eq!(
+            calls.iter().map(|c| (c.call_id.as_str(), c.round, c.index)).collect::<Vec<_>>(),
+            [("x", 1, 0), ("y", 1, 1)]
+        );
+        assert_eq!(calls[0].outcome, CallOutcome::Ok { output: "o".into() });
+    }
+}

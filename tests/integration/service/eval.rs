@@ -1,0 +1,90 @@
+//! `tailrace eval` on real judgements (`tests/data/eval`), and the other commands that need no server.
+
+use super::*;
+use std::process::Output;
+
+async fn run(arguments: &[&str]) -> Output {
+    tailrace().args(arguments).output().await.unwrap()
+}
+
+/// The quality that retrieval is held to, on SciFact's judged abstracts and 717 others.
+#[tokio::test]
+async fn retrieval_finds_what_people_judged_relevant() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/eval/scifact-mini");
+    let out = run(&["eval", "--json", folder.to_str().unwrap()]).await;
+    assert!(out.status.success(), "{out:?}");
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let results = report["results"].as_array().unwrap();
+    for (mode, least) in [("dense", 0.78), ("sparse", 0.79), ("hybrid", 0.83)] {
+        let found = results.iter().find(|r| r["mode"] == mode).unwrap();
+        assert!(found["ndcg@10"].as_f64().unwrap() >= least, "{report}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_use_and_wrong_settings_say_what_would_work() {
+    for (arguments, code, said) in [
+        (&["fly"][..], 2, "unrecognized subcommand"),
+        (&["serve", "--set", "server.listen=here"], 1, "server.listen"),
+        (&["serve", "--set", "engine.colour=red"], 1, "engine.colour"),
+        (&["eval", "/nowhere"], 1, "/nowhere"),
+        (&["config", "--set", "llm.provider=parrot"], 1, "llm.provider"),
+    ] {
+        let out = run(arguments).await;
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(said), "{arguments:?}: {text}");
+    }
+    let out = run(&["config", "--json"]).await;
+    let settings: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(settings["engine.max_tools_total"]["value"], "5");
+}
+
+#[tokio::test]
+async fn a_missing_model_is_named_with_the_command_that_fetches_it() {
+    let data = tempfile::tempdir().unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    let file = data.path().join("a.md");
+    std::fs::write(&file, "Text.").unwrap();
+    let out = tailrace()
+        .env("TAILRACE__MODELS__DIR", empty.path())
+        .args(["ingest", file.to_str().unwrap(), "--data-dir"])
+        .arg(data.path().join("data"))
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stderr) + String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.code(), Some(1), "{text}");
+    assert!(text.contains("scripts/assets"), "{text}");
+}
+
+#[tokio::test]
+async fn ingesting_a_folder_says_what_was_left_out_and_again_changes_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in [
+        ("notes.md", &b"# Notes\n\nThe mooring is at pier 7."[..]),
+        ("sub/page.html", b"<html><body><nav>Home</nav><p>The tide turns at noon.</p></body></html>"),
+        ("ignored.md", b"not me"),
+        (".gitignore", b"ignored.md\n"),
+        ("image.png", include_bytes!("../../data/ingest/png_named.txt")),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let ingest = async || {
+        let out = tailrace()
+            .args(["ingest", "--json", folder.path().to_str().unwrap(), "--data-dir"])
+            .arg(data.path())
+            .output()
+            .await
+            .unwrap();
+        serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|_| panic!("{out:?}"))
+    };
+    let first = ingest().await;
+    assert_eq!((&first["ingested"], &first["unchanged"]), (&2.into(), &0.into()), "{first}");
+    assert!(first["skipped"].to_string().contains("image.png"), "{first}");
+    let again = ingest().await;
+    assert_eq!((&again["ingested"], &again["unchanged"]), (&0.into(), &2.into()), "{again}");
+}
