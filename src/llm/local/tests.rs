@@ -71,8 +71,8 @@ async fn it_answers_the_same_whatever_was_read_before() {
 
 #[tokio::test]
 async fn questions_wait_for_each_other_and_limits_hold() {
-    let counting = [system(), user("Count from one to one hundred in words, slowly.")];
-    let (one, two) = tokio::join!(ask(&LOCAL, &counting), ask(&LOCAL, &counting));
+    let story = [system(), user("Write a very long story about the sea.")];
+    let (one, two) = tokio::join!(ask(&LOCAL, &story), ask(&LOCAL, &story));
     assert_eq!(one.0, two.0);
     assert_eq!((one.1.stop, one.1.usage.output_tokens), (Stop::Length, 24));
 }
