@@ -75,11 +75,22 @@ pub fn metrics_handle() -> Metrics {
             if metrics::set_global_recorder(recorder).is_err() {
                 tracing::warn!("another metrics recorder is installed: /metrics stays empty");
             }
-            metrics::describe_gauge!("tailrace_build_info", "1, with the version as a label");
+            describe();
             metrics::gauge!("tailrace_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
             Metrics { handle }
         })
         .clone()
+}
+
+/// The help lines of `/metrics`: every name that the service records.
+fn describe() {
+    metrics::describe_gauge!("tailrace_build_info", "1, with the version as a label");
+    metrics::describe_counter!("tailrace_turns_total", "turns that have ended, by how");
+    metrics::describe_counter!("tailrace_tool_calls_total", "tool calls that ran, and that were refused");
+    metrics::describe_counter!("tailrace_tokens_total", "tokens that language models read and wrote");
+    metrics::describe_histogram!("tailrace_turn_seconds", "a whole turn");
+    metrics::describe_histogram!("tailrace_first_delta_seconds", "from the start of a turn to its first text");
+    metrics::describe_histogram!("tailrace_tool_overlap_seconds", "tool time of a turn hidden behind its streams");
 }
 
 impl Metrics {

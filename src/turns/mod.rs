@@ -4,6 +4,7 @@
 
 pub mod history;
 pub mod log;
+mod observe;
 pub mod record;
 
 use crate::engine::budget::Limits;
@@ -205,7 +206,7 @@ impl Task {
             telemetry: outcome.telemetry,
         });
         self.log.close();
-        metrics::counter!("tailrace_turns_total", "finish" => outcome.finish.as_str()).increment(1);
+        observe::ended(self.turn_id, &outcome);
     }
 
     async fn answer(&self, input: TurnInput) -> TurnOutcome {

@@ -73,9 +73,9 @@ impl Service {
         Self::spawn(data, env, Stdio::inherit()).await
     }
 
-    /// The same, and the test reads what is logged.
-    pub async fn on_with_stderr(data: std::sync::Arc<TempDir>, env: &[(&str, &str)]) -> Self {
-        Self::spawn(data, env, Stdio::piped()).await
+    /// The same; what is logged goes where the test wants it.
+    pub async fn on_with_stderr(data: std::sync::Arc<TempDir>, stderr: Stdio, env: &[(&str, &str)]) -> Self {
+        Self::spawn(data, env, stderr).await
     }
 
     async fn spawn(data: std::sync::Arc<TempDir>, env: &[(&str, &str)], stderr: Stdio) -> Self {

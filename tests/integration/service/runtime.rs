@@ -4,16 +4,22 @@
 use super::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 use tailrace::app::Knowledge;
 use tailrace::config::{Config, LoadArgs};
 use tailrace::knowledge::Priority;
 use tailrace::knowledge::ingest::NewDocument;
 use tailrace::knowledge::retrieve::SearchRequest;
 
-/// How long the one runtime thread may be away from its tasks: far more than any poll needs, far less
-/// than reading, chunking or embedding the text takes.
-const AWAY: Duration = Duration::from_millis(500);
+/// How much processor time the one runtime thread may spend away from its other tasks: far more than any
+/// poll needs, far less than reading, chunking or embedding the text takes.
+const AWAY: Duration = Duration::from_millis(200);
+
+/// The processor time that this thread has had. Unlike a clock it does not run while other programs do,
+/// so the test means the same on a busy machine.
+fn thread_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
+}
 
 #[tokio::test(flavor = "current_thread")]
 async fn invariant_12_ingestion_and_search_leave_the_runtime_thread_free() {
@@ -28,18 +34,18 @@ async fn invariant_12_ingestion_and_search_leave_the_runtime_thread_free() {
     let watch = {
         let done = Arc::clone(&done);
         async move {
-            let (mut longest, mut last) = (Duration::ZERO, Instant::now());
+            let (mut longest, mut last) = (Duration::ZERO, thread_time());
             while !done.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
-                longest = longest.max(last.elapsed());
-                last = Instant::now();
+                let now = thread_time();
+                longest = longest.max(now - last);
+                last = now;
             }
             longest
         }
     };
     let text: String =
         (0..1200).map(|i| format!("Paragraph {i} tells of lighthouse number {i} and its keeper.\n\n")).collect();
-    let began = Instant::now();
     let work = async {
         let new = NewDocument {
             collection: "default".into(),
@@ -55,6 +61,6 @@ async fn invariant_12_ingestion_and_search_leave_the_runtime_thread_free() {
     };
     let (longest, (chunks, hits)) = tokio::join!(watch, work);
     assert!(chunks > 50 && hits > 0, "{chunks} chunks, {hits} hits");
-    assert!(longest < AWAY, "the runtime thread was away for {longest:?} of {:?}", began.elapsed());
+    assert!(longest < AWAY, "the runtime thread was away for {longest:?}");
     knowledge.close().await;
 }

@@ -1,6 +1,7 @@
 //! The sources obey the rules of the house. Each rule is data in `rules.rs`; each has a test here that
 //! shows it can fail.
 
+mod docs;
 mod rules;
 mod source;
 
