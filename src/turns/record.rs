@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Longest time that a delta is only in memory. Calls and results are written at once.
-const DELTA_WAIT: Duration = Duration::from_millis(50);
+/// Longest time that a delta is only in memory. Calls and results are written at once. Each write costs a
+/// statement for each running turn, so this is what storing costs while text streams.
+const DELTA_WAIT: Duration = Duration::from_millis(250);
 
 /// What the events so far make of the answer.
 #[derive(Debug, Default)]
@@ -150,25 +151,28 @@ pub async fn keep_storing(db: Db, turn_id: Uuid, log: Arc<TurnLog>) {
     let mut reader = log.reader(0);
     let mut fold = Fold::default();
     while let Some(batch) = reader.next().await {
-        let mut changed = fold.progress.text.len();
+        let known = fold.progress.text.len();
         let mut urgent = apply(&mut fold, &batch);
-        if !urgent && fold.progress.text.len() == changed {
+        if !urgent && fold.progress.text.len() == known {
             continue;
         }
         if !urgent {
-            changed = fold.progress.text.len();
             let more = tokio::time::timeout(DELTA_WAIT, async {
                 while let Some(batch) = reader.next().await {
                     if apply(&mut fold, &batch) {
-                        return true;
+                        break;
                     }
                 }
                 true
             });
             urgent = more.await.unwrap_or(false);
         }
-        tracing::trace!(turn.id = %turn_id, text.bytes = changed, urgent, "storing progress");
-        if let Err(error) = turns::save_progress(&db, turn_id, fold.progress.clone()).await {
+        // Rows of calls and sources are written only when there is something new in them.
+        let progress = match urgent {
+            true => fold.progress.clone(),
+            false => Progress { text: fold.progress.text.clone(), ..Progress::default() },
+        };
+        if let Err(error) = turns::save_progress(&db, turn_id, progress).await {
             tracing::warn!(turn.id = %turn_id, %error, "the answer so far could not be stored");
         }
     }
