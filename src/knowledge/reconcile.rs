@@ -96,14 +96,17 @@ async fn bring_into_step(base: &Base, collection: &Collection, suspect: bool) ->
     let name = collection.name.as_str();
     let model = base.embedder.model();
     match base.store.create_collection(name, model.dimension).await {
+        Ok(()) => {}
         // Its rows are of the model that runs, or it has none: what the store has is a leftover.
-        Err(StoreError::Dimension { .. }) => {
-            base.store.delete_collection(name).await?;
-            base.store.create_collection(name, model.dimension).await?;
-            collections::reset_flushed(&base.db, name.to_owned()).await?;
+        Err(StoreError::Dimension { .. }) => make_anew(base, name).await?,
+        // What a crash left in this process's own folder cannot be read; a server's trouble is its own.
+        Err(StoreError::Failed(why)) if base.store.needs_flush() => {
+            tracing::warn!(collection = name, why, "the vector store's files are unreadable and built again");
+            make_anew(base, name).await?;
         }
-        other => other?,
+        Err(other) => return Err(other.into()),
     }
+    let flushed_seq = collections::find(&base.db, name).await?.map_or(0, |c| c.flushed_seq);
     let mut dropped = 0;
     loop {
         let dead = tombstones::list(&base.db, name, dropped, PAGE).await?;
@@ -115,7 +118,7 @@ async fn bring_into_step(base: &Base, collection: &Collection, suspect: bool) ->
     }
     let mut replayed = 0;
     if base.store.needs_flush() {
-        replayed += replay(base, collection).await?;
+        replayed += replay(base, collection, flushed_seq).await?;
     }
     let counted = base.store.count(name, &Filter::default()).await?;
     if suspect || counted != points::count(&base.db, name).await? {
@@ -131,9 +134,15 @@ async fn bring_into_step(base: &Base, collection: &Collection, suspect: bool) ->
     Ok((replayed, dropped))
 }
 
-/// Writes every point again that is newer than the last flush.
-async fn replay(base: &Base, collection: &Collection) -> Result<u64, KnowledgeError> {
-    let mut after = PointCursor { seq: collection.flushed_seq, point_id: None };
+async fn make_anew(base: &Base, name: &str) -> Result<(), KnowledgeError> {
+    base.store.delete_collection(name).await?;
+    base.store.create_collection(name, base.embedder.model().dimension).await?;
+    Ok(collections::reset_flushed(&base.db, name.to_owned()).await?)
+}
+
+/// Writes every point again that is newer than `seq`.
+async fn replay(base: &Base, collection: &Collection, seq: i64) -> Result<u64, KnowledgeError> {
+    let mut after = PointCursor { seq, point_id: None };
     let mut written = 0;
     loop {
         let page = points::page(&base.db, &collection.name, after, PAGE).await?;
@@ -160,7 +169,7 @@ pub async fn rebuild(base: &Base, name: &str) -> Result<u64, KnowledgeError> {
     let collection = base.collection(name).await?;
     base.store.create_collection(name, base.embedder.model().dimension).await?;
     collections::reset_flushed(&base.db, name.to_owned()).await?;
-    replay(base, &Collection { flushed_seq: 0, ..collection }).await
+    replay(base, &collection, 0).await
 }
 
 /// Every collection's points, id by id.

@@ -8,10 +8,11 @@ use super::super::{Priority, StoreError};
 use super::Ingest;
 use crate::storage::collections::{self, Collection, NewCollection};
 use crate::storage::documents::{self, DocumentKey};
+use crate::storage::points;
 
 /// Chunks that are looked at to tell a collection's language.
 const SAMPLE: u32 = 256;
-/// Documents that are written again for another language between two looks at what else is to do.
+/// Documents that are written again for another language at a time.
 const BEHIND: u32 = 64;
 
 impl Ingest {
@@ -88,27 +89,31 @@ impl Ingest {
 
     /// Looks again at the language of a collection that follows its documents, each time their number
     /// has doubled; the first look is at the first document. Then brings points that were written for
-    /// another language up to date, a few documents at a time. `true`: there is more to do.
-    pub(super) async fn follow_language(&self, collection: &Collection) -> Result<bool, KnowledgeError> {
+    /// another language up to date.
+    pub(super) async fn follow_language(&self, collection: &Collection) -> Result<(), KnowledgeError> {
         let base = &self.inner.base;
-        let name = collection.name.clone();
+        let name = collection.name.as_str();
         let due = collection.documents >= (2 * collection.language_seen).max(1);
         if collection.language == AUTO && due {
-            let texts = collections::sample_texts(&base.db, &name, SAMPLE).await?;
-            let language = base.off_runtime(Priority::Bulk, move || keyword::detect(&texts)).await?;
-            collections::set_language(&base.db, name.clone(), language.name().to_owned(), collection.documents).await?;
+            let texts = collections::sample_texts(&base.db, name, SAMPLE).await?;
+            let found = base.off_runtime(Priority::Bulk, move || keyword::detect(&texts).name().to_owned()).await?;
+            collections::set_language(&base.db, name.to_owned(), found, collection.documents).await?;
         }
-        let behind = crate::storage::points::behind(&base.db, &name, BEHIND).await?;
-        let more = behind.len() == BEHIND as usize;
-        for key in behind {
-            let _inside = self.inner.turnstile.enter(&key).await;
-            if let Some(document) = documents::find(&base.db, &key).await?
-                && let Some(live) = document.live
-            {
-                self.rewrite(&key, live.version, document.description).await?;
+        loop {
+            let behind = points::behind(&base.db, name, BEHIND).await?;
+            let last = behind.len() < BEHIND as usize;
+            for key in behind {
+                let _inside = self.inner.turnstile.enter(&key).await;
+                if let Some(document) = documents::find(&base.db, &key).await?
+                    && let Some(live) = document.live
+                {
+                    self.rewrite(&key, live.version, document.description).await?;
+                }
+            }
+            if last {
+                return Ok(());
             }
         }
-        Ok(more)
     }
 }
 

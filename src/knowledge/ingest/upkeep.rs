@@ -69,7 +69,7 @@ impl Ingest {
             // Nothing can go in or out until the old model runs again.
             return Ok(());
         }
-        while self.follow_language(collection).await? {}
+        self.follow_language(collection).await?;
         self.make_durable(&collection.name).await
     }
 

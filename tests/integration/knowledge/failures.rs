@@ -94,6 +94,8 @@ async fn a_dropped_ingestion_is_cleaned_up() {
     assert_eq!(world.points("default", None).await, again.chunks);
     // One that is dropped before it has begun leaves nothing that would stay.
     assert!(world.try_put("default", "other.md", &text).now_or_never().is_none());
+    // A write behind whatever it may have queued.
+    world.conversation().await;
     world.ingest.upkeep().await.unwrap();
     world.must_agree().await;
     let left = rows::building(&world.db).await.unwrap();
