@@ -6,9 +6,10 @@
 The BERT graph is built node by node from the weights file, so neither torch nor a model hub is
 needed: numpy, onnx and onnxruntime (its quantizer) are. Inputs `input_ids`, `attention_mask` and
 `token_type_ids`, all int64 [batch, sequence]; output `last_hidden_state`, float [batch, sequence, hidden].
-Pooling and normalization are the caller's. The weights become int8, one scale per output channel; the
-activations' scale is found at run time, from the whole batch: whoever wants a text's vector to depend
-on that text alone runs one text at a time.
+Pooling and normalization are the caller's. The weights of matrix products become int8, one scale per output
+channel; the activations' scale is found at run time, from the whole batch: whoever wants a text's vector to
+depend on that text alone runs one text at a time. The word table is only looked up, never multiplied: half
+precision keeps its values, where one int8 scale for all words moved cosines by .02.
 
 The result is compared with the float graph before it is written; a poor one is refused.
 """
@@ -93,10 +94,11 @@ def build(weights, config):
     zero, one, two = integers("zero", [0]), integers("one", [1]), integers("two", [2])
 
     # Embeddings: word + token type + position.
-    words = graph.constant("embeddings.word", weights["embeddings.word_embeddings.weight"])
+    words = graph.constant("embeddings.word", weights["embeddings.word_embeddings.weight"].astype(np.float16))
     types = graph.constant("embeddings.type", weights["embeddings.token_type_embeddings.weight"])
     places = graph.constant("embeddings.position", weights["embeddings.position_embeddings.weight"])
-    word = graph.node("Gather", [words, "input_ids"], "embeddings.words")
+    word = graph.node("Gather", [words, "input_ids"], "embeddings.words.half")
+    word = graph.node("Cast", [word], "embeddings.words", to=TensorProto.FLOAT)
     kind = graph.node("Gather", [types, "token_type_ids"], "embeddings.types")
     shape = graph.node("Shape", ["input_ids"], "shape")
     length = graph.node("Slice", [shape, one, two], "length")
@@ -202,7 +204,9 @@ def main(arguments):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(out))) as folder:
         exact, small = os.path.join(folder, "fp32.onnx"), os.path.join(folder, "int8.onnx")
         onnx.save(model, exact)
-        quantize_dynamic(exact, small, per_channel=True, weight_type=QuantType.QInt8)
+        quantize_dynamic(
+            exact, small, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8
+        )
         worst = min(float(a @ b) for a, b in zip(vectors(exact), vectors(small)))
         if worst < LEAST_COSINE:
             sys.exit("the quantized model strays from the float one: cosine %.4f" % worst)
