@@ -111,10 +111,16 @@ impl ToolBudget {
         }
         let Limits { max_tools_total: total, max_tools_per_round: per_round, .. } = self.limits;
         if self.total >= total {
-            return refuse(Rejection::CapTotal, format!("this turn has run {total} tools, the most it may"));
+            return refuse(
+                Rejection::CapTotal,
+                format!("this turn has run {total} tools, the most it may (engine.max_tools_total)"),
+            );
         }
         if self.in_round >= per_round {
-            return refuse(Rejection::CapRound, format!("this round has run {per_round} tools, the most it may"));
+            return refuse(
+                Rejection::CapRound,
+                format!("this round has run {per_round} tools, the most it may (engine.max_tools_per_round)"),
+            );
         }
         self.seen.insert(key.clone());
         self.in_round += 1;

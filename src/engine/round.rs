@@ -262,7 +262,11 @@ impl TurnState<'_> {
             segments.retain(|segment| matches!(segment, Segment::Text(_)));
         }
         self.release(segments);
-        self.telemetry.parse_errors += self.round.parser.parse_errors();
+        let parse_errors = self.round.parser.parse_errors();
+        if parse_errors > 0 {
+            tracing::info!(turn.id = %self.turn.turn_id, round = self.round.number, parse_errors, "tool blocks that cannot run were shown as text");
+        }
+        self.telemetry.parse_errors += parse_errors;
         self.usage += usage;
         let (from, to) = (self.round.began_ms, self.now_ms());
         self.streams.push((from, to));
