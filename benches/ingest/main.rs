@@ -21,7 +21,7 @@ use tailrace::knowledge::ingest::{NewDocument, ToolResultText};
 use uuid::Uuid;
 
 /// Documents of the corpus that are used: enough for tens of seconds.
-const DOCUMENTS: usize = 400;
+const DOCUMENTS: usize = 150;
 const ROUNDS: usize = 3;
 const RESULTS: usize = 100;
 /// Threads on either side.
