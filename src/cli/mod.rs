@@ -12,7 +12,7 @@ mod remote;
 mod search;
 mod serve;
 
-use crate::config::{Config, LoadArgs, Loaded};
+use crate::config::{Config, Level, LoadArgs, Loaded, Log};
 use clap::{Args, Parser, Subcommand};
 use output::Output;
 use std::path::PathBuf;
@@ -108,6 +108,16 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// A command that somebody watches logs warnings only, unless a level was asked for.
+fn log(loaded: &Loaded, serves: bool) -> Log {
+    let asked_for = loaded.settings.iter().any(|s| s.key == "log.level" && s.source != "default");
+    let mut log = loaded.config.log.clone();
+    if !serves && !asked_for {
+        log.level = Level::Warn;
+    }
+    log
+}
+
 fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
     if let Command::Inspect(inspect) = &cli.command {
         let (input, out) = (std::io::stdin().lock(), std::io::stdout().lock());
@@ -125,8 +135,8 @@ fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
     if matches!(cli.command, Command::Config) {
         return config::run(&loaded, output);
     }
+    crate::telemetry::init_logs(&log(&loaded, matches!(cli.command, Command::Serve(_))))?;
     let Loaded { config, .. } = loaded;
-    crate::telemetry::init_logs(&config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match cli.command {
@@ -142,4 +152,23 @@ fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
     // Blocking work that is still running must not hold the exit.
     runtime.shutdown_background();
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_logs_at_info_without_being_asked() {
+        let asked = [("TAILRACE__LOG__LEVEL".into(), "debug".into())];
+        for (environment, serves, level) in [
+            (&[][..], true, Level::Info),
+            (&[], false, Level::Warn),
+            (&asked, true, Level::Debug),
+            (&asked, false, Level::Debug),
+        ] {
+            let loaded = Config::load_from(&LoadArgs::default(), environment.iter().cloned()).unwrap();
+            assert_eq!(log(&loaded, serves).level, level);
+        }
+    }
 }
