@@ -14,7 +14,7 @@ pub struct Models {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Embedding {
-    /// A built-in name, a folder, or `openai:<model>`.
+    /// A built-in name or a folder.
     pub model: String,
     /// 0: one for each core.
     pub threads: usize,
@@ -36,6 +36,6 @@ pub(super) const KEYS: &[Key] = &[
 ];
 
 const MODEL: Rule = Rule {
-    works: "a built-in name such as all-minilm-l6-v2, a folder, or openai:<model>",
-    accepts: |text| !text.trim().is_empty() && text != "openai:",
+    works: "a built-in name such as all-minilm-l6-v2, or a folder (this version has no openai:<model>)",
+    accepts: |text| !text.trim().is_empty() && !text.starts_with("openai:"),
 };

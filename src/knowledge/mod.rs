@@ -43,7 +43,7 @@ pub trait Embedder: Send + Sync {
 /// What a collection records of its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddingModel {
-    /// Built-in name, a folder's name with a hash of its file, or `openai:<model>`.
+    /// Built-in name, or a folder's name with a hash of its file.
     pub name: String,
     /// Numbers in a vector.
     pub dimension: usize,
