@@ -1,4 +1,4 @@
-//! Cleaning decoded text: line ends become `\n`, terminal escapes and control characters go, with a note.
+//! Cleaning decoded text: line ends become `\n`, terminal escapes and control characters go, and are counted.
 
 /// Blank for the question "is there any text": white space and characters that show nothing.
 pub(super) fn is_blank(c: char) -> bool {
@@ -7,13 +7,13 @@ pub(super) fn is_blank(c: char) -> bool {
 }
 
 /// Removes what must reach neither a prompt nor a terminal. Typewriter overstrikes (`a BS a`, `_ BS a`) become
-/// the letter they mean; form feeds, vertical tabs and the Unicode line ends become line ends.
-pub(super) fn clean(text: String, notes: &mut Vec<String>) -> String {
+/// the letter they mean; form feeds, vertical tabs and the Unicode line ends become line ends. Adds to `removed` the
+/// number of characters that went.
+pub(super) fn clean(text: String, removed: &mut usize) -> String {
     if !text.chars().any(is_odd) {
         return text;
     }
     let mut out = String::with_capacity(text.len());
-    let mut removed = 0usize;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
@@ -22,20 +22,17 @@ pub(super) fn clean(text: String, notes: &mut Vec<String>) -> String {
                 out.push('\n');
             }
             '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
-            '\u{1B}' | '\u{9B}' => removed += 1 + skip_escape(c, &mut chars),
+            '\u{1B}' | '\u{9B}' => *removed += 1 + skip_escape(c, &mut chars),
             '\u{08}' => {
-                removed += 1;
+                *removed += 1;
                 if out.ends_with('_') || out.chars().next_back() == chars.peek().copied() {
                     out.pop();
-                    removed += 1;
+                    *removed += 1;
                 }
             }
-            _ if is_odd(c) => removed += 1,
+            _ if is_odd(c) => *removed += 1,
             _ => out.push(c),
         }
-    }
-    if removed > 0 {
-        notes.push(format!("{removed} control characters removed"));
     }
     out
 }
@@ -97,17 +94,16 @@ mod tests {
             ("tab\tand\u{feff} zwj 👩\u{200d}👧 stay", "tab\tand zwj 👩\u{200d}👧 stay"),
         ];
         for (input, expected) in cases {
-            let mut notes = Vec::new();
-            let out = clean(input.to_owned(), &mut notes);
+            let out = clean(input.to_owned(), &mut 0);
             assert_eq!(out, expected, "{input:?}");
             assert!(!out.chars().any(is_odd));
         }
     }
 
     #[test]
-    fn clean_text_is_left_alone_without_a_note() {
-        let mut notes = Vec::new();
-        assert_eq!(clean("é\n\tz".to_owned(), &mut notes), "é\n\tz");
-        assert!(notes.is_empty());
+    fn clean_text_is_left_alone() {
+        let mut removed = 0;
+        assert_eq!(clean("é\n\tz".to_owned(), &mut removed), "é\n\tz");
+        assert_eq!(removed, 0);
     }
 }

@@ -128,13 +128,20 @@ fn read(raw: &RawDocument<'_>, kind: Result<Kind, String>) -> Result<Extracted, 
     let declared = charset::declared(raw, kind);
     let decoded = charset::decode(raw.bytes, declared.as_deref())?;
     let mut notes = decoded.notes;
-    let clean = control::clean(decoded.text, &mut notes);
+    let mut removed = 0;
+    let clean = control::clean(decoded.text, &mut removed);
     let (text, title) = match kind {
         Kind::Markdown => markdown::read(&clean, &mut notes)?,
         Kind::Html => html::read(&clean, &mut notes)?,
         Kind::Text => (text::read(clean), None),
         Kind::Code => (code::read(clean), None),
     };
+    // A character reference (`&#1;`) can name what the bytes did not hold.
+    let text = control::clean(text, &mut removed);
+    let title = title.map(|title| control::clean(title, &mut removed));
+    if removed > 0 {
+        notes.push(format!("{removed} control characters removed"));
+    }
     if text.chars().all(control::is_blank) {
         return Err(ExtractError::Empty);
     }

@@ -291,6 +291,20 @@ fn kinds_follow_name_type_and_content() {
     assert_eq!(page(b"x", Some("image/png"), "https://h/a").map_err(|e| e.code()), Err("unsupported_type"));
 }
 
+#[test]
+fn a_character_reference_brings_no_control_character() {
+    let cases = [
+        ("a.html", "<title>t&#7;</title>&#1a", "a", "t"),
+        ("a.html", "x&#27;[31mred&#xFFFE;", "xred", ""),
+        ("a.md", "# h\n\n<p>&#8;b</p>", "# h\n\nb", "h"),
+    ];
+    for (name, input, text, title) in cases {
+        let found = read_bytes(input.as_bytes(), name).unwrap();
+        assert_eq!((found.text.as_str(), found.title.as_deref().unwrap_or("")), (text, title), "{input}");
+        assert!(found.notes.iter().any(|note| note.ends_with("control characters removed")), "{:?}", found.notes);
+    }
+}
+
 fn assert_clean(text: &str) {
     assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'), "control character in {text:?}");
     assert!(!text.contains('\u{FEFF}'));
