@@ -3,6 +3,7 @@
 use crate::config::{Config, ProviderName, ToolResults};
 use crate::engine::budget::Limits;
 use crate::engine::{EngineConfig, Keeper, StreamingEngine};
+use crate::keys::Keys;
 use crate::knowledge::base::Base;
 use crate::knowledge::embed::fastembed::{FastembedEmbedder, FastembedOptions};
 use crate::knowledge::ingest::{Ingest, IngestOptions};
@@ -15,16 +16,17 @@ use crate::llm::LlmProvider;
 use crate::llm::anthropic::{self, Anthropic, AnthropicOptions};
 use crate::llm::extractive::Extractive;
 use crate::llm::openai::{self, OpenAi, OpenAiOptions, probe};
+use crate::llm::resilient::Resilient;
 use crate::llm::transport::{Transport, TransportOptions};
 use crate::secret::Secret;
 use crate::shutdown::Shutdown;
-use crate::storage::{Db, DbOptions, collections, turns as stored_turns};
+use crate::storage::{Db, DbOptions, collections};
 use crate::telemetry::{self, Metrics};
 use crate::tools::fetch_url::{self, FetchUrl, FetchUrlOptions};
 use crate::tools::vector_search::{VectorSearch, VectorSearchOptions};
 use crate::tools::{Tool, ToolRegistry};
-use crate::turns::log::Encode;
-use crate::turns::{TurnOptions, Turns};
+use crate::turns::log::Wire;
+use crate::turns::{TurnOptions, Turns, recover};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +59,7 @@ pub struct App {
     /// At least one; the first is the default.
     pub providers: Vec<Arc<dyn LlmProvider>>,
     pub turns: Turns,
+    pub keys: Keys,
     pub fetch: Arc<FetchUrl>,
     pub shutdown: Shutdown,
     pub metrics: Metrics,
@@ -134,9 +137,12 @@ async fn close(ingest: &Ingest, edge: Option<&EdgeStore>) {
 
 impl App {
     /// Everything of the service but its listener and its background tasks.
-    pub async fn build(config: Config, encode: Encode, shutdown: Shutdown) -> Result<Self, BuildError> {
+    pub async fn build(config: Config, wire: Wire, shutdown: Shutdown) -> Result<Self, BuildError> {
         let knowledge = Knowledge::open(&config).await?;
-        stored_turns::interrupt_running(&knowledge.base.db).await?;
+        let cut = recover::end_cut_turns(&knowledge.base.db, wire).await?;
+        if cut > 0 {
+            tracing::info!(turns = cut, "answers that the last stop had cut are marked as interrupted");
+        }
         let providers = providers(&config).await?;
         let options = FetchUrlOptions::from_config(&config.tools.fetch_url)?;
         let fetch = Arc::new(FetchUrl::new(options, fetch_url::system()));
@@ -162,7 +168,7 @@ impl App {
             engine,
             knowledge.retrieve.clone(),
             shutdown.clone(),
-            encode,
+            wire,
             TurnOptions {
                 timeout: config.turns.timeout,
                 retrieval_limit: config.retrieval.limit,
@@ -170,6 +176,7 @@ impl App {
                 min_cosine: config.retrieval.min_cosine,
             },
         );
+        let keys = Keys::load(knowledge.base.db.clone(), config.server.admin_key.clone()).await?;
         Ok(Self {
             base: knowledge.base,
             ingest: knowledge.ingest,
@@ -177,6 +184,7 @@ impl App {
             edge: knowledge.edge,
             providers,
             turns,
+            keys,
             fetch,
             shutdown,
             metrics: telemetry::metrics_handle(),
@@ -189,6 +197,7 @@ impl App {
         let stop = self.shutdown.token();
         drop(self.shutdown.spawn(self.ingest.clone().run_queue(stop.clone())));
         drop(self.shutdown.spawn(self.ingest.clone().run_upkeep(stop.clone())));
+        drop(self.shutdown.spawn(self.keys.clone().run_expiry(stop.clone())));
         drop(self.shutdown.spawn(self.metrics.clone().upkeep(stop.clone())));
         if let Some(edge) = self.edge.clone() {
             drop(self.shutdown.spawn(async move {
@@ -210,6 +219,7 @@ impl App {
 
     /// After the last task has ended.
     pub async fn close(&self) {
+        self.turns.close().await;
         close(&self.ingest, self.edge.as_deref()).await;
         self.base.db.close().await;
     }
@@ -226,6 +236,7 @@ fn engine_config(config: &Config) -> EngineConfig {
         max_block_bytes: config.engine.max_block_bytes,
         max_result_bytes: config.engine.max_result_bytes,
         overlap: config.engine.overlap,
+        retry_after_text: config.llm.retry_after_text,
         locale: config.messages.locale,
     }
 }
@@ -275,7 +286,8 @@ async fn providers(config: &Config) -> Result<Vec<Arc<dyn LlmProvider>>, BuildEr
     {
         found.push(Arc::new(openai(server.base_url.to_owned(), llm.model.clone().unwrap_or(server.model))?));
     }
-    found.extend(built_in(config));
+    let mut found: Vec<Resilient> =
+        found.into_iter().chain(built_in(config)).map(|provider| Resilient::new(provider, llm.max_retries)).collect();
     if let Some(name) = llm.provider {
         let id = name.id();
         let Some(at) = found.iter().position(|p| p.id() == id) else {
@@ -284,7 +296,16 @@ async fn providers(config: &Config) -> Result<Vec<Arc<dyn LlmProvider>>, BuildEr
         let chosen = found.remove(at);
         found.insert(0, chosen);
     }
-    Ok(found)
+    let fallbacks = llm.fallbacks.iter().map(|name| {
+        let known = found.iter().find(|p| p.id() == name.id());
+        known.ok_or_else(|| format!("llm.fallbacks: `{}` is not configured", name.id()).into())
+    });
+    let fallbacks: Vec<&Resilient> = fallbacks.collect::<Result<_, BuildError>>()?;
+    let linked = found.iter().map(|provider| {
+        let others: Vec<&Resilient> = fallbacks.iter().copied().filter(|other| other.id() != provider.id()).collect();
+        Arc::new(provider.with_fallbacks(&others)) as Arc<dyn LlmProvider>
+    });
+    Ok(linked.collect())
 }
 
 /// The providers that need no account, the better one first (docs/benchmarks.md has the measurement).

@@ -12,6 +12,8 @@ pub mod config;
 pub mod engine;
 /// Routes and wire forms.
 pub mod http;
+/// Who may call: the operator's key and those that were given out.
+pub mod keys;
 /// Documents to chunks to vectors to hits.
 pub mod knowledge;
 /// The port to language models and the four providers.
@@ -28,5 +30,5 @@ pub mod storage;
 pub mod telemetry;
 /// The port to tools, and the built-in ones.
 pub mod tools;
-/// A turn's life outside the engine: its event log and its record.
+/// A turn's life outside the engine: its event log, its task, its recovery.
 pub mod turns;

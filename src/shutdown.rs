@@ -7,13 +7,19 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// The owner of all tasks. Cheap to clone: each clone is the same owner.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     stopping: CancellationToken,
     tasks: TaskTracker,
+    /// Clients' connections: once all tasks have ended, nobody waits long for what a client has not read.
+    connections: TaskTracker,
 }
+
+/// How long connections may send what is left once every task has ended.
+const LAST_BYTES: Duration = Duration::from_millis(100);
 
 impl Shutdown {
     pub fn new() -> Self {
@@ -28,6 +34,20 @@ impl Shutdown {
         F::Output: Send + 'static,
     {
         self.tasks.spawn(task)
+    }
+
+    /// Runs a client's connection, which does not hold up stopping as tasks do.
+    pub fn spawn_connection<F>(&self, task: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.connections.spawn(task)
+    }
+
+    /// For a connection whose task somebody else spawns: it is open until this is dropped.
+    pub fn connection(&self) -> TaskTrackerToken {
+        self.connections.token()
     }
 
     /// The same for work that blocks; it runs on a thread of its own. It cannot be told to stop but by
@@ -66,11 +86,17 @@ impl Shutdown {
     }
 
     /// Begins to stop and waits until every task has ended, also those spawned meanwhile, at most `limit`.
-    /// Returns whether all have.
+    /// Returns whether all have. Connections then have a moment more.
     pub async fn drain(&self, limit: Duration) -> bool {
         self.begin();
         self.tasks.close();
-        tokio::time::timeout(limit, self.tasks.wait()).await.is_ok()
+        self.connections.close();
+        if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
+            return false;
+        }
+        // Whoever does not read what is left may not hold the exit.
+        drop(tokio::time::timeout(LAST_BYTES, self.connections.wait()).await);
+        true
     }
 }
 

@@ -10,8 +10,7 @@ use crate::config::Config;
 use crate::engine::event::ToolMode;
 use crate::http::frame;
 use crate::shutdown::{Shutdown, Signals};
-use crate::turns::log::Entry;
-use crate::turns::{Retrieval, TurnInput};
+use crate::turns::{Retrieval, Started, TurnInput};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{BufRead, IsTerminal};
@@ -45,7 +44,7 @@ enum Answerer {
 pub async fn run(config: Config, args: ChatArgs, output: &Output) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let shutdown = Shutdown::new();
-    let answerer = match App::build(config.clone(), frame::encode, shutdown.clone()).await {
+    let answerer = match App::build(config.clone(), frame::WIRE, shutdown.clone()).await {
         Ok(app) => {
             app.start_background();
             Answerer::Here(Box::new(app))
@@ -147,26 +146,20 @@ async fn here(
         limits: engine.config().limits,
         tool_timeout: engine.config().tool_timeout,
         owner: None,
+        idempotency: None,
     };
-    let turn = app.turns.start(input).await?;
-    let mut reader = turn.log.reader(0);
+    let Started::New(turn) = app.turns.start(input).await? else { return Err("this turn has begun before".into()) };
+    let mut reader = turn.log.from_start();
     loop {
         tokio::select! {
-            entries = reader.next() => match entries {
-                Some(entries) => entries.iter().for_each(|e| shown.show(frame::name(&e.event).unwrap_or("delta"), &data(e))),
+            frames = reader.next() => match frames {
+                Some(frames) => frames.iter().for_each(|frame| shown.frame(frame)),
                 None => return Ok(()),
             },
             // The turn ends itself as cancelled and keeps what was said.
             () = signals.next() => turn.cancel.cancel(),
         }
     }
-}
-
-/// The payload of an entry's frame: both ways of asking show the same.
-fn data(entry: &Entry) -> Value {
-    let frame = String::from_utf8_lossy(&entry.frame);
-    let line = frame.lines().find_map(|line| line.strip_prefix("data: "));
-    line.and_then(|json| serde_json::from_str(json).ok()).unwrap_or(Value::Null)
 }
 
 /// What of a turn has been printed.
@@ -177,6 +170,13 @@ struct Shown {
 }
 
 impl Shown {
+    /// Both ways of asking show the same.
+    fn frame(&mut self, frame: &[u8]) {
+        if let Some((_, event, json)) = frame::parts(frame) {
+            self.show(event.unwrap_or("delta"), &serde_json::from_str(json).unwrap_or(Value::Null));
+        }
+    }
+
     fn show(&mut self, name: &str, data: &Value) {
         let output = self.output;
         let word = |key: &str| data[key].as_str().unwrap_or_default().to_owned();

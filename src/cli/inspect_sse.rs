@@ -87,7 +87,8 @@ fn line(event: &StreamEvent) -> Line<'_> {
             output_tokens: done.usage.output_tokens,
             stop: done.stop.as_str(),
         },
-        StreamEvent::Error(error) => Line::Error(&error.message),
+        // A decoder never asks again.
+        StreamEvent::Error(error) | StreamEvent::Retry { error, .. } => Line::Error(&error.message),
     }
 }
 

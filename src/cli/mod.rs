@@ -7,6 +7,7 @@ mod eval;
 mod ingest;
 pub mod inspect_inline;
 pub mod inspect_sse;
+mod keys;
 mod output;
 mod remote;
 mod search;
@@ -58,6 +59,8 @@ enum Command {
     Chat(chat::ChatArgs),
     /// Measure retrieval on a BEIR folder
     Eval(eval::EvalArgs),
+    /// Make, list and revoke the keys of clients
+    Keys(keys::KeysArgs),
     /// Show what the stream parsers make of a recorded stream
     #[command(subcommand)]
     Inspect(Inspect),
@@ -144,6 +147,7 @@ fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
             Command::Ingest(args) => ingest::run(config, args, output).await,
             Command::Search(args) => search::run(config, args, output).await,
             Command::Chat(args) => chat::run(config, args, output).await,
+            Command::Keys(args) => keys::run(config, args, output).await,
             Command::Eval(args) => eval::run(config, args, output).await,
             Command::Doctor(args) => doctor::run(config, args, output).await,
             Command::Inspect(_) | Command::Config => Ok(()),

@@ -51,7 +51,31 @@ impl Remote {
 
     /// Sends JSON and reads JSON.
     pub async fn json(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        Ok(accepted(self.request(Method::POST, path).json(body).send().await?).await?.json().await?)
+        Ok(self.sent(self.request(Method::POST, path).json(body)).await?.json().await?)
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Value, Failure> {
+        Ok(self.sent(self.request(Method::GET, path)).await?.json().await?)
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<(), Failure> {
+        self.sent(self.request(Method::DELETE, path)).await.map(drop)
+    }
+
+    /// The response, or why there is none: the folder is held by a process that does not answer here.
+    async fn sent(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let response = request.send().await.map_err(|error| -> Failure {
+            if !error.is_connect() {
+                return error.into();
+            }
+            format!(
+                "another process holds the data folder, and no server answers at {}: stop it, or name the address it \
+                 listens on with `--set server.listen=ADDRESS`",
+                self.url
+            )
+            .into()
+        })?;
+        accepted(response).await
     }
 
     /// Sends one file and reads what became of it.
@@ -62,13 +86,13 @@ impl Remote {
         let body = [head.as_bytes(), content, format!("\r\n--{border}--\r\n").as_bytes()].concat();
         let kind = format!("multipart/form-data; boundary={border}");
         let request = self.request(Method::POST, path).header("content-type", kind).body(body);
-        Ok(accepted(request.send().await?).await?.json().await?)
+        Ok(self.sent(request).await?.json().await?)
     }
 
     /// Streams a turn; each frame's name (`delta` for text) and payload. Dropping it cancels the turn where
     /// the body says `"on_disconnect": "cancel"`.
     pub async fn turn(&self, body: &Value, mut each: impl FnMut(&str, &Value)) -> Result<(), Failure> {
-        let mut response = accepted(self.request(Method::POST, "/api/v1/chat").json(body).send().await?).await?;
+        let mut response = self.sent(self.request(Method::POST, "/api/v1/chat").json(body)).await?;
         let mut decoder = SseDecoder::new();
         let mut events: Vec<SseEvent> = Vec::new();
         while let Some(bytes) = response.chunk().await? {

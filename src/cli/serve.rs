@@ -9,6 +9,7 @@ use crate::shutdown::{Shutdown, Signals};
 use clap::Args;
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
@@ -33,20 +34,23 @@ impl ServeArgs {
     }
 }
 
+/// How long turns that were stopped have to store how far they came.
+const CHECKPOINT: Duration = Duration::from_millis(500);
+
 pub async fn run(config: Config) -> Result<(), Failure> {
-    let guard = guard::Guard {
-        admin_key: config.server.admin_key.clone(),
-        allowed_origins: config.server.allowed_origins.clone().into(),
-        insecure: config.server.insecure_no_auth,
-    };
-    guard::may_listen(config.server.listen, &guard)?;
     let mut signals = Signals::listen()?;
     let listener = server::bind(config.server.listen).await?;
     let address = listener.local_addr()?;
-    let drain = config.server.drain_timeout;
+    let server = config.server.clone();
     let shutdown = Shutdown::new();
-    let app = App::build(config, frame::encode, shutdown.clone()).await?;
+    let app = App::build(config, frame::WIRE, shutdown.clone()).await?;
     let app = Arc::new(app);
+    let guard = guard::Guard {
+        keys: app.keys.clone(),
+        allowed_origins: server.allowed_origins.into(),
+        insecure: server.insecure_no_auth,
+    };
+    guard::may_listen(server.listen, &guard)?;
     app.start_background();
     announce(&app, address)?;
     let router = crate::http::router(AppState(Arc::clone(&app)), guard);
@@ -54,11 +58,14 @@ pub async fn run(config: Config) -> Result<(), Failure> {
         () = server::serve(listener, router, &shutdown) => {}
         () = signals.next() => {}
     }
+    let drain = server.drain_timeout;
     tracing::info!(drain.ms = drain.as_millis(), "stopping: running turns may finish");
     tokio::select! {
         drained = shutdown.drain(drain) => {
             if !drained {
-                tracing::warn!(tasks = shutdown.running(), "stopped before everything had ended");
+                tracing::warn!(tasks = shutdown.running(), "stopping before everything has ended");
+                app.turns.live().stop();
+                shutdown.drain(CHECKPOINT).await;
             }
         }
         () = signals.next() => tracing::warn!("stopped at once"),

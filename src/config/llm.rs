@@ -23,6 +23,11 @@ pub struct Llm {
     pub first_byte_timeout: Duration,
     #[serde(rename = "idle_timeout_ms", deserialize_with = "millis")]
     pub idle_timeout: Duration,
+    /// Of one provider, for one round, before anything of its answer has been seen.
+    pub max_retries: u32,
+    pub retry_after_text: bool,
+    /// Who answers where the chosen provider cannot, in this order.
+    pub fallbacks: Vec<ProviderName>,
     pub anthropic: Anthropic,
     pub openai: Openai,
     pub local: Local,
@@ -77,6 +82,9 @@ pub(super) const KEYS: &[Key] = &[
     Key::whole("llm.max_tokens", 1, 1_000_000),
     Key::whole("llm.first_byte_timeout_ms", 100, 3_600_000),
     Key::whole("llm.idle_timeout_ms", 100, 3_600_000),
+    Key::whole("llm.max_retries", 0, 10),
+    Key::flag("llm.retry_after_text"),
+    Key::list("llm.fallbacks", PROVIDER),
     Key::secret("llm.anthropic.api_key"),
     Key::text("llm.anthropic.base_url", ADDRESS),
     Key::secret("llm.openai.api_key"),
@@ -86,6 +94,11 @@ pub(super) const KEYS: &[Key] = &[
     Key::whole("llm.local.max_tokens", 1, 8192),
     Key::whole("llm.local.threads", 0, 1),
 ];
+
+const PROVIDER: Rule = Rule {
+    works: "anthropic, openai, local or extractive",
+    accepts: |word| matches!(word, "anthropic" | "openai" | "local" | "extractive"),
+};
 
 impl ProviderName {
     /// As users write and see it.

@@ -35,6 +35,13 @@ pub enum RunnerEvent {
     ToolStart(ToolStart),
     ToolResult(ToolSettled),
     Sources(Vec<Source>),
+    /// The provider is asked again; text at and after byte `discard_from` of the turn is void.
+    Retry {
+        attempt: u32,
+        after_ms: u64,
+        error: String,
+        discard_from: u64,
+    },
     Notice(Notice),
     Error {
         code: &'static str,

@@ -52,6 +52,8 @@ pub struct EngineConfig {
     pub max_result_bytes: usize,
     /// `false`: tools start when the stream has ended.
     pub overlap: bool,
+    /// Whether a round whose stream failed after its text was shown may begin anew.
+    pub retry_after_text: bool,
     pub locale: Locale,
 }
 

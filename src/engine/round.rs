@@ -13,6 +13,12 @@ use crate::llm::{Done, EventStream, LlmError, LlmErrorKind, Stop, StreamEvent};
 use crate::message::{Arguments, ChatMessage, Usage};
 use crate::tools::ToolSpec;
 use futures_util::StreamExt;
+use std::time::Duration;
+
+/// How often a round may begin anew after text of it was shown, and how long is waited before that.
+const MOST_RESTARTS: u32 = 3;
+const RESTART_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_RESTART_WAIT: Duration = Duration::from_secs(60);
 
 /// How a round went.
 pub(super) enum RoundOutcome {
@@ -58,13 +64,23 @@ impl TurnState<'_> {
     /// Streams one round and waits for its tools.
     pub(super) async fn stream(&mut self, number: u32, messages: &[ChatMessage], specs: &[ToolSpec]) -> RoundOutcome {
         self.open_round(number);
-        let asked = match self.turn.mode {
-            ToolMode::Native if !specs.is_empty() => self.turn.provider.stream_with_tools(messages, specs).await,
-            ToolMode::Native | ToolMode::Inline | ToolMode::Off => self.turn.provider.stream(messages).await,
-        };
-        let ended = match asked {
-            Ok(stream) => self.pull(stream).await,
-            Err(error) => Err(error),
+        let mut restarts = 0;
+        let ended = loop {
+            let asked = match self.turn.mode {
+                ToolMode::Native if !specs.is_empty() => self.turn.provider.stream_with_tools(messages, specs).await,
+                ToolMode::Native | ToolMode::Inline | ToolMode::Off => self.turn.provider.stream(messages).await,
+            };
+            let ended = match asked {
+                Ok(stream) => self.pull(stream).await,
+                Err(error) => Err(error),
+            };
+            match ended {
+                Err(error) if restarts < MOST_RESTARTS && self.may_restart(&error) => {
+                    restarts += 1;
+                    self.restart(restarts, error).await;
+                }
+                ended => break ended,
+            }
         };
         match ended {
             Ok(done) => {
@@ -84,6 +100,33 @@ impl TurnState<'_> {
             }
             Err(error) => RoundOutcome::Failed(error),
         }
+    }
+
+    /// Whether the round may begin anew although text of it was shown: only where the operator wants it, and never
+    /// once a call was sealed, because no tool runs twice for one call.
+    fn may_restart(&self, error: &LlmError) -> bool {
+        let has_text = !self.round.text.is_empty();
+        self.engine.config.retry_after_text && has_text && error.kind.retryable() && self.calls.is_empty()
+    }
+
+    /// Takes back what the round has shown.
+    async fn restart(&mut self, attempt: u32, error: LlmError) {
+        let (number, base, began_ms) = (self.round.number, self.round.base, self.round.began_ms);
+        let after = error.retry_after.unwrap_or(RESTART_WAIT).min(LONGEST_RESTART_WAIT);
+        self.visible = base;
+        self.round = Round { open: true, began_ms, ..Round::new(number, base, self.engine.config.max_block_bytes) };
+        self.retried(attempt, after, error);
+        tokio::time::sleep(after).await;
+    }
+
+    fn retried(&mut self, attempt: u32, after: Duration, error: LlmError) {
+        tracing::warn!(turn.id = %self.turn.turn_id, attempt, error.kind = error.kind.code(), %error, "a provider is asked again");
+        (self.emit)(RunnerEvent::Retry {
+            attempt,
+            after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+            error: error.message,
+            discard_from: self.visible,
+        });
     }
 
     async fn pull(&mut self, mut stream: EventStream) -> Result<Done, LlmError> {
@@ -137,6 +180,7 @@ impl TurnState<'_> {
                 let progress = self.round.native.complete(index);
                 self.follow(progress);
             }
+            StreamEvent::Retry { attempt, after, error } => self.retried(attempt, after, error),
             StreamEvent::ProviderRaw(_) | StreamEvent::Done(_) | StreamEvent::Error(_) => {}
         }
     }

@@ -20,15 +20,34 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        if !is_json(&request) {
-            return Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
-                "send the body with `content-type: application/json`",
-            ));
-        }
-        parse(&read(request).await?).map(Self)
+        parse(&read_json(request).await?).map(Self)
     }
+}
+
+/// The same with a hash of the body's bytes.
+pub struct HashedJson<T> {
+    pub value: T,
+    pub hash: String,
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for HashedJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
+        let bytes = read_json(request).await?;
+        Ok(Self { value: parse(&bytes)?, hash: blake3::hash(&bytes).to_hex().to_string() })
+    }
+}
+
+async fn read_json(request: Request) -> Result<Bytes, Problem> {
+    if !is_json(&request) {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "send the body with `content-type: application/json`",
+        ));
+    }
+    read(request).await
 }
 
 fn is_json(request: &Request) -> bool {
@@ -82,6 +101,15 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         .end()
         .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {e}")))?;
     Ok(value)
+}
+
+/// The same from a value.
+pub fn from_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { String::new() } else { format!("field `{path}`: ") };
+        Problem::unprocessable("invalid_field", format!("{field}{}", error.into_inner()))
+    })
 }
 
 /// A query string; an unknown or wrong parameter is refused with its name.

@@ -1,33 +1,32 @@
 //! `POST /api/v1/chat`: one turn, streamed as SSE or answered as one object.
 
-use super::body::JsonBody;
-use super::frame::{self, ErrorWire, ToolResultWire};
+use super::body::HashedJson;
+use super::caller::Caller;
 use super::problem::Problem;
+use super::sse;
 use super::state::AppState;
-use crate::engine::event::{Finish, RunnerEvent, Telemetry, ToolMode};
+use super::turns::TurnWire;
+use crate::engine::event::{Finish, ToolMode};
 use crate::llm::ReasoningEffort;
-use crate::message::Usage;
-use crate::message::sources::Source;
-use crate::turns::log::LogReader;
-use crate::turns::record::Fold;
-use crate::turns::{Retrieval, RunningTurn, StartError, TurnInput};
-use axum::body::Body;
+use crate::storage::turns::Idempotency;
+use crate::turns::fold::Ended;
+use crate::turns::view::TurnView;
+use crate::turns::{Live, Retrieval, StartError, Started, TurnInput};
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use bytes::{Bytes, BytesMut};
-use serde::{Deserialize, Serialize};
-use std::convert::Infallible;
+use serde::Deserialize;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 /// Longest message, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 256 * 1024;
-/// Silence after which a comment line is sent.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Longest `Idempotency-Key`, in bytes.
+const MAX_IDEMPOTENCY_KEY: usize = 255;
 
 pub fn router() -> Router<AppState> {
     Router::new().route("/api/v1/chat", post(chat))
@@ -104,6 +103,12 @@ enum OnDisconnect {
     Cancel,
 }
 
+impl OnDisconnect {
+    fn guard(self, turn: &Live) -> Option<DropGuard> {
+        (self == Self::Cancel).then(|| turn.cancel.clone().drop_guard())
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LimitsWire {
@@ -113,20 +118,78 @@ struct LimitsWire {
     tool_timeout_ms: Option<u64>,
 }
 
-async fn chat(State(app): State<AppState>, JsonBody(request): JsonBody<ChatRequest>) -> Result<Response, Problem> {
+async fn chat(
+    State(app): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    HashedJson { value: request, hash }: HashedJson<ChatRequest>,
+) -> Result<Response, Problem> {
     let (stream, on_disconnect) = (request.stream, request.on_disconnect);
-    let input = check(&app, request).await?;
-    let turn = app.turns.start(input).await?;
-    if stream {
-        let guard = (on_disconnect == OnDisconnect::Cancel).then(|| turn.cancel.clone().drop_guard());
-        Ok(event_stream(&turn, guard))
-    } else {
-        let guard = (on_disconnect == OnDisconnect::Cancel).then(|| turn.cancel.clone().drop_guard());
-        whole(turn, guard).await
+    let mut input = check(&app, &caller, request).await?;
+    input.idempotency = idempotency_key(&headers)?.map(|key| Idempotency { key, body_hash: hash });
+    let turn = match app.turns.start(input).await? {
+        Started::New(turn) => turn,
+        Started::Known { turn_id, same_body } => return known(&app, &caller, turn_id, same_body, stream).await,
+    };
+    let guard = on_disconnect.guard(&turn);
+    if !stream {
+        return whole(&turn, guard).await;
+    }
+    Ok(sse::response(turn.log.from_start(), guard, &caller))
+}
+
+/// The same for a socket: the turn, and what cancels it with the socket.
+pub async fn begin(
+    app: &AppState,
+    caller: &Caller,
+    request: ChatRequest,
+) -> Result<(Arc<Live>, Option<DropGuard>), Problem> {
+    let on_disconnect = request.on_disconnect;
+    match app.turns.start(check(app, caller, request).await?).await? {
+        Started::New(turn) => {
+            let guard = on_disconnect.guard(&turn);
+            Ok((turn, guard))
+        }
+        Started::Known { .. } => Err(Problem::internal(&"a turn without an idempotency key was known")),
     }
 }
 
-async fn check(app: &AppState, request: ChatRequest) -> Result<TurnInput, Problem> {
+/// 1 to 255 visible bytes.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    match value.to_str() {
+        Ok(key) if (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) => Ok(Some(key.to_owned())),
+        _ => {
+            let detail = format!("header `Idempotency-Key`: 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters");
+            Err(Problem::unprocessable("invalid_header", detail))
+        }
+    }
+}
+
+/// The same request again: the same turn, once it has ended.
+async fn known(
+    app: &AppState,
+    caller: &Caller,
+    turn_id: Uuid,
+    same_body: bool,
+    stream: bool,
+) -> Result<Response, Problem> {
+    if !same_body {
+        let detail = "header `Idempotency-Key`: this key was used for another request within the last 24 hours";
+        return Err(Problem::unprocessable("idempotency_key_reused", detail));
+    }
+    if app.turns.live().get(turn_id).is_some() {
+        let detail = "this request is being answered: follow it with `GET /api/v1/turns/{id}/events`";
+        return Err(Problem::new(StatusCode::CONFLICT, "turn_running", detail).with("turn_id", turn_id.to_string()));
+    }
+    if stream {
+        let log = app.turns.log(turn_id, caller.owner()).await?;
+        return Ok(sse::response(log.from_start(), None, caller));
+    }
+    Ok(Json(TurnWire::from(app.turns.view(turn_id, caller.owner()).await?)).into_response())
+}
+
+async fn check(app: &AppState, caller: &Caller, request: ChatRequest) -> Result<TurnInput, Problem> {
     let bytes = request.message.len();
     if request.message.trim().is_empty() {
         return Err(Problem::unprocessable("invalid_field", "field `message`: it must not be empty"));
@@ -148,6 +211,7 @@ async fn check(app: &AppState, request: ChatRequest) -> Result<TurnInput, Proble
         Some(OneOrMany::Many(names)) => names,
     };
     for name in &collections {
+        caller.may_use(name)?;
         app.collection(name).await?;
     }
     let effort = request.reasoning_effort.map(|e| match e {
@@ -186,7 +250,8 @@ async fn check(app: &AppState, request: ChatRequest) -> Result<TurnInput, Proble
         },
         limits,
         tool_timeout,
-        owner: None,
+        owner: caller.key_id().map(str::to_owned),
+        idempotency: None,
     })
 }
 
@@ -241,99 +306,20 @@ impl From<StartError> for Problem {
     }
 }
 
-/// The turn's log from its first frame, as an SSE response.
-fn event_stream(turn: &RunningTurn, guard: Option<DropGuard>) -> Response {
-    let state = Some((turn.log.reader(0), guard));
-    let frames = futures_util::stream::unfold(state, |state| async move {
-        let (mut reader, guard) = state?;
-        let (bytes, open) = next_bytes(&mut reader).await;
-        Some((Ok::<Bytes, Infallible>(bytes), open.then_some((reader, guard))))
-    });
-    let mut response = Body::from_stream(frames).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
-}
-
-/// What to send next, and whether more follows.
-async fn next_bytes(reader: &mut LogReader) -> (Bytes, bool) {
-    match tokio::time::timeout(KEEP_ALIVE, reader.next()).await {
-        Err(_) => (frame::KEEP_ALIVE, true),
-        Ok(None) => (frame::DONE, false),
-        Ok(Some(mut entries)) if entries.len() == 1 => (entries.remove(0).frame, true),
-        Ok(Some(entries)) => {
-            let mut joined = BytesMut::with_capacity(entries.iter().map(|e| e.frame.len()).sum());
-            entries.iter().for_each(|e| joined.extend_from_slice(&e.frame));
-            (joined.freeze(), true)
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Whole<'a> {
-    turn_id: Uuid,
-    conversation_id: Uuid,
-    text: &'a str,
-    tool_results: Vec<ToolResultWire<'a>>,
-    sources: &'a [Source],
-    finish: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fallback_reason: Option<&'static str>,
-    usage: Usage,
-    telemetry: Telemetry,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<ErrorWire<'a>>,
-}
-
-async fn whole(turn: RunningTurn, guard: Option<DropGuard>) -> Result<Response, Problem> {
-    let mut reader = turn.log.reader(0);
-    let mut fold = Fold::default();
-    let (mut streaming, mut spoke) = (false, false);
-    let mut end = None;
-    while let Some(entries) = reader.next().await {
-        for entry in entries {
-            match &*entry.event {
-                RunnerEvent::Round { .. } => streaming = true,
-                RunnerEvent::RoundEnd { .. } => streaming = false,
-                // The error text of a turn without any comes after its round, not from the model.
-                RunnerEvent::Delta(_) => spoke |= streaming,
-                RunnerEvent::TurnEnd { finish, fallback_reason, usage, telemetry } => {
-                    end = Some((*finish, *fallback_reason, *usage, *telemetry));
-                }
-                _ => {}
-            }
-            fold.apply(&entry.event);
-        }
-    }
+/// Waits for the end and answers with the whole.
+async fn whole(turn: &Live, guard: Option<DropGuard>) -> Result<Response, Problem> {
+    let mut reader = turn.log.from_start();
+    while reader.next().await.is_some() {}
     disarm(guard);
-    let (finish, fallback_reason, usage, telemetry) =
-        end.ok_or_else(|| Problem::internal(&"a turn's log was closed without its end"))?;
-    if let (Finish::ProviderError, false, Some(error)) = (finish, spoke, &fold.error) {
+    let fold = turn.log.fold();
+    if let (Some(Ended { finish: Finish::ProviderError, .. }), false, Some(error)) = (fold.end, fold.spoke, &fold.error)
+    {
         return Err(Problem::new(StatusCode::BAD_GATEWAY, error.code, error.message.clone())
             .with("turn_id", turn.turn_id.to_string())
             .with("conversation_id", turn.conversation_id.to_string())
             .with("retryable", error.retryable));
     }
-    let whole = Whole {
-        turn_id: turn.turn_id,
-        conversation_id: turn.conversation_id,
-        text: &fold.progress.text,
-        tool_results: fold.settled.iter().map(Into::into).collect(),
-        sources: &fold.progress.sources,
-        finish: finish.as_str(),
-        fallback_reason,
-        usage,
-        telemetry,
-        error: fold.error.as_ref().map(|e| ErrorWire {
-            code: e.code,
-            message: &e.message,
-            retryable: e.retryable,
-            retry_after_ms: e.retry_after_ms,
-        }),
-    };
-    Ok(Json(whole).into_response())
+    Ok(Json(TurnWire::from(TurnView::folded(turn, fold))).into_response())
 }
 
 fn disarm(guard: Option<DropGuard>) {

@@ -1,6 +1,7 @@
 //! Collections: list, make, look at, delete.
 
 use super::body::JsonBody;
+use super::caller::Caller;
 use super::problem::Problem;
 use super::state::AppState;
 use crate::knowledge::base::AUTO;
@@ -48,9 +49,10 @@ impl From<Collection> for CollectionWire {
     }
 }
 
-async fn list(State(app): State<AppState>) -> Result<Json<Value>, Problem> {
-    let found: Vec<CollectionWire> =
-        collections::list(&app.base.db).await?.into_iter().filter(|c| !c.deleting).map(Into::into).collect();
+async fn list(State(app): State<AppState>, caller: Caller) -> Result<Json<Value>, Problem> {
+    let found = collections::list(&app.base.db).await?;
+    let found = found.into_iter().filter(|c| !c.deleting && caller.sees(&c.name));
+    let found: Vec<CollectionWire> = found.map(Into::into).collect();
     Ok(Json(json!({ "collections": found })))
 }
 

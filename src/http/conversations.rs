@@ -1,13 +1,15 @@
 //! Conversations: list and find, rename, delete, and their messages.
 
 use super::body::{JsonBody, QueryOf};
+use super::caller::Caller;
 use super::problem::Problem;
 use super::state::AppState;
 use crate::message::Usage;
 use crate::message::sources::Source;
 use crate::storage::conversations::{Conversation, ListCursor, ListQuery};
-use crate::storage::messages::{CallOutcome, StoredCall, StoredMessage};
+use crate::storage::messages::{MessageStatus, StoredMessage};
 use crate::storage::{conversations, messages};
+use crate::turns::Owner;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
@@ -54,13 +56,17 @@ impl From<Conversation> for ConversationWire {
     }
 }
 
-async fn list(State(app): State<AppState>, QueryOf(params): QueryOf<ListParams>) -> Result<Json<Value>, Problem> {
+async fn list(
+    State(app): State<AppState>,
+    caller: Caller,
+    QueryOf(params): QueryOf<ListParams>,
+) -> Result<Json<Value>, Problem> {
     let limit = params.limit.unwrap_or(PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
         return Err(Problem::unprocessable("invalid_parameter", format!("parameter `limit`: 1 to {MAX_PAGE}")));
     }
     let before = params.after.as_deref().map(read_cursor).transpose()?;
-    let query = ListQuery { owner: None, q: params.q, before, limit };
+    let query = ListQuery { owner: caller.key_id().map(str::to_owned), q: params.q, before, limit };
     let found = conversations::list(&app.base.db, &query).await?;
     let next = (found.len() == limit as usize).then(|| found.last().map(write_cursor)).flatten();
     let found: Vec<ConversationWire> = found.into_iter().map(Into::into).collect();
@@ -88,13 +94,18 @@ fn id_of(segment: &str) -> Result<Uuid, Problem> {
     segment.parse().map_err(|_| Problem::not_found("conversation", segment))
 }
 
-async fn load(app: &AppState, segment: &str) -> Result<Conversation, Problem> {
+/// 404 also where it is another key's.
+pub async fn load(app: &AppState, owner: Owner<'_>, segment: &str) -> Result<Conversation, Problem> {
     let found = conversations::find(&app.base.db, id_of(segment)?).await?;
-    found.ok_or_else(|| Problem::not_found("conversation", segment))
+    found.filter(|c| owner.may_see(c.owner.as_deref())).ok_or_else(|| Problem::not_found("conversation", segment))
 }
 
-async fn find(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<ConversationWire>, Problem> {
-    Ok(Json(load(&app, &id).await?.into()))
+async fn find(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<ConversationWire>, Problem> {
+    Ok(Json(load(&app, caller.owner(), &id).await?.into()))
 }
 
 #[derive(Deserialize)]
@@ -105,6 +116,7 @@ struct Rename {
 
 async fn rename(
     State(app): State<AppState>,
+    caller: Caller,
     Path(id): Path<String>,
     JsonBody(body): JsonBody<Rename>,
 ) -> Result<Json<ConversationWire>, Problem> {
@@ -113,14 +125,17 @@ async fn rename(
         let detail = format!("field `title`: 1 to {MAX_TITLE_CHARS} characters");
         return Err(Problem::unprocessable("invalid_field", detail));
     }
-    if !conversations::rename(&app.base.db, id_of(&id)?, title.to_owned()).await? {
-        return Err(Problem::not_found("conversation", &id));
-    }
-    find(State(app), Path(id)).await
+    let conversation = load(&app, caller.owner(), &id).await?;
+    conversations::rename(&app.base.db, conversation.id, title.to_owned()).await?;
+    Ok(Json(load(&app, caller.owner(), &id).await?.into()))
 }
 
-async fn delete(State(app): State<AppState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
-    if app.ingest.delete_conversation(id_of(&id)?).await? {
+async fn delete(State(app): State<AppState>, caller: Caller, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    let conversation = load(&app, caller.owner(), &id).await?.id;
+    for turn in app.turns.live().of_conversation(conversation) {
+        turn.cancel.cancel();
+    }
+    if app.ingest.delete_conversation(conversation).await? {
         Ok(StatusCode::NO_CONTENT)
     } else {
         Err(Problem::not_found("conversation", &id))
@@ -162,60 +177,25 @@ impl From<StoredMessage> for MessageWire {
             provider: m.provider,
             model: m.model,
             created_at: m.created,
-            tool_calls: m.calls.iter().map(call).collect(),
+            tool_calls: m.calls.iter().map(super::turns::call).collect(),
             sources: m.sources,
         }
     }
 }
 
-/// A call as the frames gave it: `tool_start` and `tool_result` in one.
-fn call(call: &StoredCall) -> Value {
-    let mut value = json!({
-        "call_id": call.call_id,
-        "name": call.name,
-        "arguments": call.arguments,
-        "round": call.round,
-        "index": call.index,
-        "duration_ms": call.duration_ms,
-    });
-    match &call.outcome {
-        CallOutcome::Running => {}
-        CallOutcome::Ok { output } => {
-            value["ok"] = true.into();
-            value["output"] = output.as_str().into();
-        }
-        CallOutcome::Failed { error } => {
-            value["ok"] = false.into();
-            value["error"] = error.as_str().into();
-        }
-        CallOutcome::Rejected { reason, error } => {
-            value["ok"] = false.into();
-            value["rejected"] = true.into();
-            value["reason"] = reason.as_str().into();
-            value["error"] = error.as_str().into();
+async fn list_messages(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let conversation = load(&app, caller.owner(), &id).await?;
+    let mut stored = messages::history(&app.base.db, conversation.id).await?;
+    // The text of an answer that is being made is in its log.
+    for message in stored.iter_mut().filter(|m| m.status == MessageStatus::Running) {
+        if let Some(turn) = app.turns.live().get(message.turn_id) {
+            message.text = turn.log.fold().progress.text;
         }
     }
-    if let Some((start, end)) = call.span {
-        value["span"] = json!({"start": start, "end": end});
-    }
-    if let Some(ms) = call.ingest_ms {
-        value["ingest_ms"] = ms.into();
-    }
-    if call.truncated {
-        value["truncated"] = true.into();
-    }
-    if let Some(i) = &call.ingested {
-        value["ingested"] = json!({
-            "document_id": i.document_id, "chunks": i.chunks, "collection": i.collection, "scope": i.scope,
-            "fresh": i.fresh,
-        });
-    }
-    value
-}
-
-async fn list_messages(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let conversation = load(&app, &id).await?;
-    let stored = messages::history(&app.base.db, conversation.id).await?;
     let stored: Vec<MessageWire> = stored.into_iter().map(Into::into).collect();
     Ok(Json(json!({ "messages": stored })))
 }

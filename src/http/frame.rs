@@ -1,11 +1,13 @@
 //! The wire form of a [`RunnerEvent`] as an SSE frame. Pure; the only place that gives it one.
 //!
-//! Every frame is one event of one line of JSON, so a line break in a text cannot end it early.
+//! Every frame is one event of one line of JSON, so a line break in a text cannot end it early, and frames that stand
+//! one after the other can be told apart again.
 
 use crate::engine::event::{
     Finish, Ingested, Notice, RoundStop, RunnerEvent, Span, Telemetry, ToolMode, ToolOutcome, ToolSettled, ToolStart,
 };
 use crate::message::{Arguments, Usage};
+use crate::turns::log::Wire;
 use bytes::Bytes;
 use serde::Serialize;
 use uuid::Uuid;
@@ -16,8 +18,11 @@ pub const DONE: Bytes = Bytes::from_static(b"data: [DONE]\n\n");
 /// Sent in silence, so that no proxy takes the stream for dead.
 pub const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
+/// How the log of a turn gets its frames.
+pub const WIRE: Wire = Wire { encode, split, text };
+
 /// Frame number `seq` of a turn (dense from 1); `at_ms`: milliseconds since the turn began.
-pub fn encode(seq: u64, at_ms: u64, event: &RunnerEvent) -> Bytes {
+fn encode(seq: u64, at_ms: u64, event: &RunnerEvent) -> Bytes {
     let payload = Payload::of(event);
     let mut out = Vec::with_capacity(64);
     out.extend_from_slice(b"id: ");
@@ -36,8 +41,35 @@ pub fn encode(seq: u64, at_ms: u64, event: &RunnerEvent) -> Bytes {
     Bytes::from(out)
 }
 
+/// Frames that stand one after the other.
+fn split(frames: &Bytes) -> Vec<Bytes> {
+    let mut start = 0;
+    memchr::memmem::find_iter(frames, b"\n\n")
+        .map(|at| frames.slice(std::mem::replace(&mut start, at + 2)..at + 2))
+        .collect()
+}
+
+/// A frame's parts: its number, its event (`None` for visible text) and its JSON.
+pub fn parts(frame: &[u8]) -> Option<(u64, Option<&str>, &str)> {
+    let frame = std::str::from_utf8(frame).ok()?.strip_prefix("id: ")?.strip_suffix("\n\n")?;
+    let (id, rest) = frame.split_once('\n')?;
+    let (event, rest) = match rest.strip_prefix("event: ") {
+        Some(rest) => rest.split_once('\n').map(|(event, rest)| (Some(event), rest))?,
+        None => (None, rest),
+    };
+    Some((id.parse().ok()?, event, rest.strip_prefix("data: ")?))
+}
+
+/// The visible text in a frame; `None` where it is another event.
+fn text(frame: &[u8]) -> Option<String> {
+    match parts(frame)? {
+        (_, None, json) => serde_json::from_str(json).ok(),
+        (_, Some(_), _) => None,
+    }
+}
+
 /// The SSE event name; `None` for visible text.
-pub fn name(event: &RunnerEvent) -> Option<&'static str> {
+fn name(event: &RunnerEvent) -> Option<&'static str> {
     Some(match event {
         RunnerEvent::Delta(_) => return None,
         RunnerEvent::TurnStart { .. } => "turn_start",
@@ -49,6 +81,7 @@ pub fn name(event: &RunnerEvent) -> Option<&'static str> {
         RunnerEvent::ToolStart(_) => "tool_start",
         RunnerEvent::ToolResult(_) => "tool_result",
         RunnerEvent::Sources(_) => "sources",
+        RunnerEvent::Retry { .. } => "retry",
         RunnerEvent::Notice(_) => "notice",
         RunnerEvent::Error { .. } => "error",
         RunnerEvent::TurnEnd { .. } => "turn_end",
@@ -73,6 +106,7 @@ enum Payload<'a> {
     RoundEnd { round: u32, stop: &'static str, usage: Usage, spoke: &'a [(u64, u64)] },
     ToolStart(ToolStartWire<'a>),
     ToolResult(ToolResultWire<'a>),
+    Retry { attempt: u32, after_ms: u64, error: &'a str, discard_from: u64 },
     Notice(NoticeWire<'a>),
     Error(ErrorWire<'a>),
     TurnEnd(TurnEndWire),
@@ -97,6 +131,9 @@ impl<'a> Payload<'a> {
             }
             RunnerEvent::ToolStart(start) => Self::ToolStart(start.into()),
             RunnerEvent::ToolResult(settled) => Self::ToolResult(settled.into()),
+            RunnerEvent::Retry { attempt, after_ms, error, discard_from } => {
+                Self::Retry { attempt: *attempt, after_ms: *after_ms, error, discard_from: *discard_from }
+            }
             RunnerEvent::Notice(notice) => Self::Notice(notice.into()),
             RunnerEvent::Error { code, message, retryable, retry_after_ms } => {
                 Self::Error(ErrorWire { code, message, retryable: *retryable, retry_after_ms: *retry_after_ms })
@@ -116,7 +153,7 @@ impl<'a> Payload<'a> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct SpanWire {
+struct SpanWire {
     start: u64,
     end: u64,
 }
@@ -151,9 +188,8 @@ impl<'a> From<&'a ToolStart> for ToolStartWire<'a> {
     }
 }
 
-/// Also an element of `tool_results` in the answer that does not stream.
 #[derive(Serialize)]
-pub(crate) struct ToolResultWire<'a> {
+struct ToolResultWire<'a> {
     call_id: &'a str,
     name: &'a str,
     ok: bool,
@@ -168,8 +204,7 @@ pub(crate) struct ToolResultWire<'a> {
     duration_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     ingest_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    truncated: Option<bool>,
+    truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     span: Option<SpanWire>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,7 +228,7 @@ impl<'a> From<&'a ToolSettled> for ToolResultWire<'a> {
             reason,
             duration_ms: s.duration_ms,
             ingest_ms: s.ingest_ms,
-            truncated: s.truncated.then_some(true),
+            truncated: s.truncated,
             span: s.span.map(Into::into),
             ingested: s.ingested.as_ref().map(Into::into),
         }
@@ -235,12 +270,12 @@ impl<'a> From<&'a Notice> for NoticeWire<'a> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct ErrorWire<'a> {
-    pub code: &'a str,
-    pub message: &'a str,
-    pub retryable: bool,
+struct ErrorWire<'a> {
+    code: &'a str,
+    message: &'a str,
+    retryable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_after_ms: Option<u64>,
+    retry_after_ms: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -261,6 +296,21 @@ mod tests {
     fn check(event: &RunnerEvent, want: &str) {
         let bytes = encode(7, 12, event);
         assert_eq!(std::str::from_utf8(&bytes).unwrap(), want);
+    }
+
+    #[test]
+    fn stored_frames_come_apart_and_give_their_text() {
+        let events = [
+            RunnerEvent::Thinking,
+            RunnerEvent::Delta("a\n\n\"é\"".into()),
+            RunnerEvent::Reasoning("r".into()),
+            RunnerEvent::Delta("b".into()),
+        ];
+        let frames: Vec<Bytes> = (1..).zip(&events).map(|(seq, event)| encode(seq, 3, event)).collect();
+        assert_eq!(split(&frames.concat().into()), frames);
+        assert_eq!(frames.iter().filter_map(|frame| text(frame)).collect::<String>(), "a\n\n\"é\"b");
+        assert_eq!(parts(&frames[2]), Some((3, Some("reasoning"), "\"r\"")));
+        assert!(split(&Bytes::new()).is_empty());
     }
 
     #[test]
@@ -292,7 +342,7 @@ mod tests {
                 ingested: None,
             }),
             "id: 7\nevent: tool_result\ndata: {\"at_ms\":12,\"call_id\":\"c\",\"name\":\"t\",\"ok\":false,\"error\":\
-             \"again\",\"rejected\":true,\"reason\":\"duplicate\",\"duration_ms\":0,\"span\":{\"start\":2,\"end\":9}}\n\n",
+             \"again\",\"rejected\":true,\"reason\":\"duplicate\",\"duration_ms\":0,\"truncated\":false,\"span\":{\"start\":2,\"end\":9}}\n\n",
         );
     }
 }

@@ -1,8 +1,9 @@
 //! Who may call what: the one route table, keys, browsers' origins, and the rule for servers without
 //! keys. Deny by default: a route that the table does not name cannot be called.
 
+use super::caller::Caller;
 use super::problem::Problem;
-use crate::secret::Secret;
+use crate::keys::{Key, Keys, Scope};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -10,38 +11,49 @@ use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// What a key may do. `Public` routes need none.
+/// What a route asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum Access {
     Public,
-    Chat,
-    Search,
-    Ingest,
-    Admin,
+    Key(Scope),
+    /// A key with the scope `chat`, in the header or, because browsers cannot set one here, in the first message.
+    FirstMessage,
 }
 
-/// Every route with its scope.
-pub const ROUTES: &[(Method, &str, Scope)] = &[
-    (Method::GET, "/healthz", Scope::Public),
-    (Method::GET, "/readyz", Scope::Public),
-    (Method::GET, "/metrics", Scope::Admin),
-    (Method::POST, "/api/v1/chat", Scope::Chat),
-    (Method::GET, "/api/v1/collections", Scope::Search),
-    (Method::POST, "/api/v1/collections", Scope::Admin),
-    (Method::GET, "/api/v1/collections/{collection}", Scope::Search),
-    (Method::DELETE, "/api/v1/collections/{collection}", Scope::Admin),
-    (Method::POST, "/api/v1/collections/{collection}/documents", Scope::Ingest),
-    (Method::GET, "/api/v1/collections/{collection}/documents", Scope::Search),
-    (Method::GET, "/api/v1/collections/{collection}/documents/{document}", Scope::Search),
-    (Method::DELETE, "/api/v1/collections/{collection}/documents/{document}", Scope::Ingest),
-    (Method::POST, "/api/v1/collections/{collection}/search", Scope::Search),
-    (Method::GET, "/api/v1/conversations", Scope::Chat),
-    (Method::GET, "/api/v1/conversations/{conversation}", Scope::Chat),
-    (Method::PATCH, "/api/v1/conversations/{conversation}", Scope::Chat),
-    (Method::DELETE, "/api/v1/conversations/{conversation}", Scope::Chat),
-    (Method::GET, "/api/v1/conversations/{conversation}/messages", Scope::Chat),
-    (Method::GET, "/api/v1/providers", Scope::Chat),
-    (Method::GET, "/api/v1/tools", Scope::Chat),
+const CHAT: Access = Access::Key(Scope::Chat);
+const SEARCH: Access = Access::Key(Scope::Search);
+const INGEST: Access = Access::Key(Scope::Ingest);
+const ADMIN: Access = Access::Key(Scope::Admin);
+
+/// Every route with what it asks.
+pub const ROUTES: &[(Method, &str, Access)] = &[
+    (Method::GET, "/healthz", Access::Public),
+    (Method::GET, "/readyz", Access::Public),
+    (Method::GET, "/metrics", ADMIN),
+    (Method::POST, "/api/v1/chat", CHAT),
+    (Method::GET, "/api/v1/collections", SEARCH),
+    (Method::POST, "/api/v1/collections", ADMIN),
+    (Method::GET, "/api/v1/collections/{collection}", SEARCH),
+    (Method::DELETE, "/api/v1/collections/{collection}", ADMIN),
+    (Method::POST, "/api/v1/collections/{collection}/documents", INGEST),
+    (Method::GET, "/api/v1/collections/{collection}/documents", SEARCH),
+    (Method::GET, "/api/v1/collections/{collection}/documents/{document}", SEARCH),
+    (Method::DELETE, "/api/v1/collections/{collection}/documents/{document}", INGEST),
+    (Method::POST, "/api/v1/collections/{collection}/search", SEARCH),
+    (Method::GET, "/api/v1/conversations", CHAT),
+    (Method::GET, "/api/v1/conversations/{conversation}", CHAT),
+    (Method::PATCH, "/api/v1/conversations/{conversation}", CHAT),
+    (Method::DELETE, "/api/v1/conversations/{conversation}", CHAT),
+    (Method::GET, "/api/v1/conversations/{conversation}/messages", CHAT),
+    (Method::GET, "/api/v1/turns/{turn}", CHAT),
+    (Method::GET, "/api/v1/turns/{turn}/events", CHAT),
+    (Method::POST, "/api/v1/turns/{turn}/cancel", CHAT),
+    (Method::GET, "/api/v1/ws", Access::FirstMessage),
+    (Method::GET, "/api/v1/keys", ADMIN),
+    (Method::POST, "/api/v1/keys", ADMIN),
+    (Method::DELETE, "/api/v1/keys/{key}", ADMIN),
+    (Method::GET, "/api/v1/providers", CHAT),
+    (Method::GET, "/api/v1/tools", CHAT),
 ];
 
 /// The address at the other end of the connection.
@@ -51,7 +63,7 @@ pub struct Peer(pub SocketAddr);
 /// What the guard checks against.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    pub admin_key: Option<Secret>,
+    pub keys: Keys,
     pub allowed_origins: Arc<[String]>,
     /// `--insecure-no-auth`: no key, any address.
     pub insecure: bool,
@@ -62,17 +74,18 @@ pub struct Guard {
 /// # Errors
 /// A sentence that says what would work.
 pub fn may_listen(address: SocketAddr, guard: &Guard) -> Result<(), String> {
-    if guard.admin_key.is_some() || guard.insecure || address.ip().is_loopback() {
+    if guard.keys.any() || guard.insecure || address.ip().is_loopback() {
         return Ok(());
     }
     Err(format!(
-        "refusing to listen on {address} without a key: set TAILRACE_ADMIN_KEY, or listen on 127.0.0.1, or pass \
+        "refusing to listen on {address} without a key: set TAILRACE_ADMIN_KEY, make one with `tailrace keys create`, \
+         or listen on 127.0.0.1, or pass \
          --insecure-no-auth to let anyone in"
     ))
 }
 
 /// The outermost check of every request.
-pub async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+pub async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let allowed = match guard.browser(request.headers()) {
         Ok(allowed) => allowed,
         Err(problem) => return problem.into_response(),
@@ -81,7 +94,10 @@ pub async fn check(State(guard): State<Guard>, request: Request, next: Next) -> 
         return preflight(origin);
     }
     let mut response = match guard.admit(&request) {
-        Ok(()) => next.run(request).await,
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
         Err(problem) => problem.into_response(),
     };
     if let Some(origin) = allowed {
@@ -127,25 +143,49 @@ impl Guard {
         Ok(None)
     }
 
-    fn admit(&self, request: &Request) -> Result<(), Problem> {
-        if self.admin_key.is_none() && !self.insecure {
+    fn admit(&self, request: &Request) -> Result<Caller, Problem> {
+        let keys_needed = self.keys.any();
+        if !keys_needed && !self.insecure {
             open_on_loopback(request)?;
         }
         let Some(path) = request.extensions().get::<MatchedPath>() else {
             // No such route: the router's own answer says so.
-            return Ok(());
+            return Ok(Caller::default());
         };
         let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let mut named = ROUTES.iter().filter(|(_, route, _)| *route == path.as_str()).peekable();
         if named.peek().is_none() {
             return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "this route is not in the route table"));
         }
-        let scope = named.find(|(m, _, _)| m == method).map(|(_, _, scope)| *scope);
-        match (&self.admin_key, scope) {
-            (_, Some(Scope::Public)) | (None, _) => Ok(()),
-            (Some(key), _) => bearer(request.headers(), key),
+        let access = named.find(|(m, _, _)| m == method).map(|(_, _, access)| *access);
+        let scope = match access {
+            _ if !keys_needed => return Ok(Caller::default()),
+            Some(Access::Public) => return Ok(Caller::default()),
+            Some(Access::FirstMessage) if !request.headers().contains_key(header::AUTHORIZATION) => {
+                return Ok(Caller::default());
+            }
+            Some(Access::FirstMessage) => Some(Scope::Chat),
+            Some(Access::Key(scope)) => Some(scope),
+            // The router says that the route does not take the method, to those who may know.
+            None => None,
+        };
+        let key = bearer(request.headers(), &self.keys)?;
+        if let Some(scope) = scope.filter(|scope| !key.may(*scope)) {
+            let detail = format!("this key may not do that: it needs the scope `{}`", scope.as_str());
+            return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
+        }
+        let caller = Caller::of(key);
+        match collection_of(request.uri().path()) {
+            Some(name) => caller.may_use(&name).map(|()| caller),
+            None => Ok(caller),
         }
     }
+}
+
+/// The collection that a path names.
+fn collection_of(path: &str) -> Option<String> {
+    let name = path.strip_prefix("/api/v1/collections/")?.split('/').next()?;
+    Some(percent_encoding::percent_decode_str(name).decode_utf8_lossy().into_owned())
 }
 
 fn own_origin(origin: &str, headers: &HeaderMap) -> bool {
@@ -154,13 +194,13 @@ fn own_origin(origin: &str, headers: &HeaderMap) -> bool {
     !host.is_empty() && authority.is_some_and(|a| a.eq_ignore_ascii_case(host))
 }
 
-fn bearer(headers: &HeaderMap, key: &Secret) -> Result<(), Problem> {
+fn bearer(headers: &HeaderMap, keys: &Keys) -> Result<Arc<Key>, Problem> {
     let unauthorized = |detail| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
     let value = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-    let Some(value) = value else { return Err(unauthorized("send `Authorization: Bearer <key>`")) };
-    match value.split_once(' ') {
-        Some((kind, given)) if kind.eq_ignore_ascii_case("bearer") && key.matches(given.trim()) => Ok(()),
-        Some((kind, _)) if kind.eq_ignore_ascii_case("bearer") => Err(unauthorized("this key is not known")),
+    match value.and_then(|value| value.split_once(' ')) {
+        Some((kind, sent)) if kind.eq_ignore_ascii_case("bearer") => {
+            keys.find(sent.trim()).ok_or_else(|| unauthorized("this key is not known, or has ended"))
+        }
         _ => Err(unauthorized("send `Authorization: Bearer <key>`")),
     }
 }
@@ -201,6 +241,8 @@ fn loopback_host(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret::Secret;
+    use crate::storage::{Db, DbOptions};
 
     #[test]
     fn only_loopback_names_are_loopback() {
@@ -219,12 +261,31 @@ mod tests {
     }
 
     #[test]
-    fn no_key_no_foreign_address() {
-        let mut guard = Guard { admin_key: None, allowed_origins: Arc::from([]), insecure: false };
-        assert!(may_listen("127.0.0.1:1".parse().unwrap(), &guard).is_ok());
-        assert!(may_listen("[::1]:1".parse().unwrap(), &guard).is_ok());
-        assert!(may_listen("0.0.0.0:1".parse().unwrap(), &guard).unwrap_err().contains("TAILRACE_ADMIN_KEY"));
-        guard.admin_key = Some(Secret::new("k"));
-        assert!(may_listen("0.0.0.0:1".parse().unwrap(), &guard).is_ok());
+    fn the_collection_in_a_path_is_found() {
+        for (path, want) in [
+            ("/api/v1/collections/a", Some("a")),
+            ("/api/v1/collections/%61b/documents/x", Some("ab")),
+            ("/api/v1/collections", None),
+            ("/api/v1/chat", None),
+        ] {
+            assert_eq!(collection_of(path).as_deref(), want, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_key_no_foreign_address() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Db::open(&DbOptions { data_dir: folder.path().into(), url: None }).await.unwrap();
+        let guard = async |admin_key: Option<&str>| Guard {
+            keys: Keys::load(db.clone(), admin_key.map(Secret::new)).await.unwrap(),
+            allowed_origins: Arc::from([]),
+            insecure: false,
+        };
+        let open = guard(None).await;
+        assert!(may_listen("127.0.0.1:1".parse().unwrap(), &open).is_ok());
+        assert!(may_listen("[::1]:1".parse().unwrap(), &open).is_ok());
+        let everywhere = "0.0.0.0:1".parse().unwrap();
+        assert!(may_listen(everywhere, &open).unwrap_err().contains("TAILRACE_ADMIN_KEY"));
+        assert!(may_listen(everywhere, &guard(Some("k")).await).is_ok());
     }
 }

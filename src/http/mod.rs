@@ -1,6 +1,7 @@
 //! The edge: routes, wire forms, and who may call. Handlers are thin; nothing below knows of HTTP.
 
 pub mod body;
+mod caller;
 pub mod chat;
 mod collections;
 mod conversations;
@@ -8,11 +9,16 @@ mod documents;
 pub mod frame;
 pub mod guard;
 mod health;
+pub mod keys;
 pub mod problem;
 pub mod search;
 pub mod server;
+mod sse;
+mod stall;
 pub mod state;
+mod turns;
 mod upload;
+mod ws;
 
 use body::BodyLimit;
 use guard::Guard;
@@ -38,6 +44,9 @@ pub fn router(state: AppState, guard: Guard) -> Router {
         .merge(documents::router())
         .merge(search::router())
         .merge(conversations::router())
+        .merge(turns::router())
+        .merge(ws::router())
+        .merge(keys::router())
         .merge(health::router())
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this route does not take that method")

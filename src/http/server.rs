@@ -1,7 +1,9 @@
 //! The listening socket: one task per connection, TCP_NODELAY on each (a delta must not wait for the
-//! peer's acknowledgement), a limit for request heads (a slow writer must not hold a connection).
+//! peer's acknowledgement), a limit for request heads and for silence (neither a slow writer nor a slow reader may hold
+//! a connection).
 
 use super::guard::Peer;
+use super::stall::{StallGuard, Stalling};
 use crate::shutdown::Shutdown;
 use axum::Router;
 use hyper::body::Incoming;
@@ -44,7 +46,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: &Shutdown) {
         match accepted {
             Ok((stream, peer)) => {
                 let task = connection(stream, peer, router.clone(), shutdown.clone());
-                drop(shutdown.spawn(task));
+                drop(shutdown.spawn_connection(task));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -58,16 +60,28 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
-    let service = router.map_request(move |request: hyper::Request<Incoming>| {
+    let tasks = shutdown.tracker();
+    let stall = StallGuard::default();
+    let stream = Stalling::new(stream, stall.clone());
+    let service = tower::service_fn(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(axum::body::Body::new);
         request.extensions_mut().insert(Peer(peer));
-        request
+        request.extensions_mut().insert(stall.clone());
+        // A request that is being answered is waited for like a task; a stream that follows is not.
+        let answering = tasks.token();
+        let answer = router.clone().oneshot(request);
+        async move {
+            let answer = answer.await;
+            drop(answering);
+            answer
+        }
     });
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(READ_BUFFER)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+        .with_upgrades();
     tokio::pin!(served);
     let stopping = shutdown.token();
     let ended = tokio::select! {

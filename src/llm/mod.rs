@@ -3,6 +3,7 @@
 
 mod answer;
 pub mod anthropic;
+mod breaker;
 pub mod decode;
 pub mod extractive;
 pub mod failure;
@@ -12,6 +13,8 @@ mod json_scan;
 pub mod local;
 mod loose;
 pub mod openai;
+pub mod resilient;
+mod retry;
 pub mod sse;
 pub mod transport;
 
@@ -96,6 +99,13 @@ pub enum StreamEvent {
     ToolCallComplete {
         index: i64,
     },
+    /// Nothing of the answer has come, and the provider (or the next of a list) is asked again after `after`.
+    Retry {
+        /// Requests so far.
+        attempt: u32,
+        after: Duration,
+        error: LlmError,
+    },
     Done(Done),
     Error(LlmError),
 }
@@ -149,6 +159,8 @@ pub enum LlmErrorKind {
     Quota,
     /// The request itself was wrong (unknown model, bad field).
     BadRequest,
+    /// It has failed too often and is not asked for a while.
+    Unavailable,
     /// Connecting, sending, or a first byte or idle timeout.
     Transport,
     /// The provider sent what its protocol does not allow.
@@ -163,7 +175,7 @@ pub enum LlmErrorKind {
 impl LlmErrorKind {
     /// Whether the same request may work later.
     pub fn retryable(self) -> bool {
-        matches!(self, Self::RateLimited | Self::Overloaded | Self::Transport | Self::Interrupted)
+        matches!(self, Self::RateLimited | Self::Overloaded | Self::Unavailable | Self::Transport | Self::Interrupted)
     }
 
     /// The stable word in `error` frames and logs.
@@ -171,6 +183,7 @@ impl LlmErrorKind {
         match self {
             Self::RateLimited => "rate_limited",
             Self::Overloaded => "overloaded",
+            Self::Unavailable => "provider_unavailable",
             Self::ContextTooLong => "context_too_long",
             Self::Auth => "provider_auth",
             Self::Quota => "provider_quota",

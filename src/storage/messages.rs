@@ -121,9 +121,8 @@ pub async fn history(db: &Db, conversation_id: Uuid) -> Result<Vec<StoredMessage
     .fetch_all(&mut *read)
     .await?;
     let calls = sqlx::query(
-        "SELECT t.message_id, t.call_id, t.name, t.arguments, t.round, t.round_index, t.span_start, t.span_end, \
-         t.outcome, t.reason, t.output, t.duration_ms, t.ingest_ms, t.truncated, t.ingested FROM tool_calls t \
-         JOIN messages m ON m.id = t.message_id WHERE m.conversation_id = $1 ORDER BY t.message_id, t.position",
+        "SELECT t.* FROM tool_calls t JOIN messages m ON m.id = t.message_id WHERE m.conversation_id = $1 \
+         ORDER BY t.message_id, t.position",
     )
     .bind(&id)
     .fetch_all(&mut *read)
@@ -147,6 +146,15 @@ pub async fn history(db: &Db, conversation_id: Uuid) -> Result<Vec<StoredMessage
         message.sources = sources.remove(&message.id).unwrap_or_default();
     }
     Ok(messages)
+}
+
+/// The calls of one answer, in the order they were sealed.
+pub(super) async fn calls(db: &Db, message_id: Uuid) -> Result<Vec<StoredCall>, StorageError> {
+    let rows = sqlx::query("SELECT * FROM tool_calls WHERE message_id = $1 ORDER BY position")
+        .bind(message_id.to_string())
+        .fetch_all(db.readers())
+        .await?;
+    rows.iter().map(read_call).collect()
 }
 
 fn by_message<T>(
@@ -344,6 +352,8 @@ pub(super) async fn delete_from(
          (SELECT id FROM messages WHERE conversation_id = $1 AND position >= $2)",
         "DELETE FROM message_sources WHERE message_id IN \
          (SELECT id FROM messages WHERE conversation_id = $1 AND position >= $2)",
+        "DELETE FROM turn_log WHERE turn_id IN \
+         (SELECT turn_id FROM messages WHERE conversation_id = $1 AND position >= $2 AND role = 'assistant')",
         "DELETE FROM messages WHERE conversation_id = $1 AND position >= $2",
     ] {
         sqlx::query(statement).bind(conversation_id).bind(position).execute(&mut *connection).await?;

@@ -2,6 +2,7 @@
 //! module names the database or its driver.
 //! Invariant: when a write's future resolves with `Ok`, its rows have survived kill -9.
 
+pub mod api_keys;
 pub mod chunks;
 pub mod collections;
 mod column;
@@ -12,6 +13,7 @@ mod folder;
 pub mod messages;
 pub mod points;
 pub mod tombstones;
+pub mod turn_log;
 pub mod turns;
 pub mod uploads;
 

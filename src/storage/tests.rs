@@ -1,8 +1,9 @@
 //! The writer's promises, the folder's lock, and a turn's rows, on a real database file.
 
 use super::messages::{CallOutcome, MessageStatus, StoredCall, StoredIngest, StoredRole};
-use super::turns::{NewTurn, Progress, TurnEnd};
-use super::{Db, DbOptions, StorageError, conversations, messages, turns};
+use super::turn_log::{Addition, Frames};
+use super::turns::{Begun, Idempotency, NewTurn, Progress, StartedTurn, TurnEnd};
+use super::{Db, DbOptions, StorageError, conversations, messages, turn_log, turns};
 use crate::message::Usage;
 use crate::message::sources::Source;
 use futures_util::FutureExt;
@@ -146,6 +147,7 @@ fn turn(conversation_id: Option<Uuid>, text: &str) -> NewTurn {
         provider: "extractive".to_owned(),
         model: "extractive".to_owned(),
         tool_mode: "inline",
+        idempotency: None,
     }
 }
 
@@ -186,9 +188,27 @@ fn source(n: u32) -> Source {
     }
 }
 
+/// As many frames as the text has bytes.
+fn frames(first_seq: u64, text: &str) -> Frames {
+    let last_seq = first_seq + text.len() as u64 - 1;
+    Frames { first_seq, last_seq, at_ms: last_seq * 10, bytes: text.into() }
+}
+
+async fn begin(db: &Db, turn: NewTurn) -> StartedTurn {
+    match turns::start(db, turn).await.unwrap() {
+        Begun::New(started) => started,
+        known => panic!("{known:?}"),
+    }
+}
+
+async fn add(db: &Db, turn_id: Uuid, frames: Frames, progress: Option<Progress>) {
+    turn_log::append(db, vec![Addition { turn_id, frames, progress }]).await.unwrap();
+}
+
 fn end(progress: Progress) -> TurnEnd {
     TurnEnd {
         progress,
+        frames: frames(8, "end"),
         finish: "complete",
         fallback_reason: None,
         usage: Usage { input_tokens: 7, output_tokens: 5, cache_read_tokens: 0 },
@@ -202,9 +222,10 @@ async fn a_turn_is_stored_as_it_goes_and_ends_once() {
     let (_folder, db) = open().await;
     let new = turn(None, "  \nHow many *days* of leave?\nmore");
     let id = new.turn_id;
-    let started = turns::start(&db, new).await.unwrap();
-    let half = Progress { text: "Half".to_owned(), calls: vec![call(0, CallOutcome::Running)], sources: vec![] };
-    assert!(turns::save_progress(&db, id, half).await.unwrap());
+    let started = begin(&db, new).await;
+    let half = Progress { text: String::new(), calls: vec![call(0, CallOutcome::Running)], sources: vec![] };
+    add(&db, id, frames(1, "abc"), Some(half)).await;
+    add(&db, id, frames(4, "d"), None).await;
     let whole = Progress {
         text: "Half and whole [1]".to_owned(),
         calls: vec![
@@ -213,11 +234,16 @@ async fn a_turn_is_stored_as_it_goes_and_ends_once() {
         ],
         sources: vec![source(1)],
     };
-    assert!(turns::save_progress(&db, id, whole.clone()).await.unwrap());
-    assert!(turns::save_progress(&db, id, whole.clone()).await.unwrap(), "the same again");
+    add(&db, id, frames(5, "ef"), Some(whole.clone())).await;
+    add(&db, id, frames(5, "efg"), Some(whole.clone())).await;
     assert!(turns::finish(&db, id, end(whole.clone())).await.unwrap());
-    assert!(!turns::save_progress(&db, id, Progress::default()).await.unwrap(), "it has ended");
+    add(&db, id, frames(5, "e"), Some(Progress::default())).await;
     assert!(!turns::finish(&db, id, end(Progress::default())).await.unwrap(), "it has ended");
+    let log = turn_log::read(&db, id, 0).await.unwrap();
+    assert_eq!(log, [frames(1, "abc"), frames(4, "d"), frames(5, "efg"), frames(8, "end")]);
+    assert_eq!(turn_log::read(&db, id, 7).await.unwrap(), log[3..]);
+    assert_eq!(turn_log::read(&db, id, 6).await.unwrap(), log[2..]);
+    add(&db, Uuid::now_v7(), frames(1, "x"), None).await;
 
     let history = messages::history(&db, started.conversation_id).await.unwrap();
     assert_eq!(history.len(), 2);
@@ -241,18 +267,39 @@ async fn after_a_crash_a_running_turn_is_interrupted_and_keeps_its_text() {
     let (folder, db) = open().await;
     let new = turn(None, "q");
     let id = new.turn_id;
-    let started = turns::start(&db, new).await.unwrap();
-    let half = Progress { text: "so far".to_owned(), calls: vec![call(0, CallOutcome::Running)], sources: vec![] };
-    turns::save_progress(&db, id, half).await.unwrap();
+    let started = begin(&db, new).await;
+    let half = Progress { text: String::new(), calls: vec![call(0, CallOutcome::Running)], sources: vec![] };
+    add(&db, id, frames(1, "so far"), Some(half.clone())).await;
     db.close().await;
     let db = Db::open(&options(&folder)).await.unwrap();
-    assert_eq!(turns::interrupt_running(&db).await.unwrap(), 1);
-    assert_eq!(turns::interrupt_running(&db).await.unwrap(), 0);
+    let cut = turns::cut(&db).await.unwrap();
+    assert_eq!((cut.len(), cut[0].id, &cut[0].log, &cut[0].calls), (1, id, &vec![frames(1, "so far")], &half.calls));
+    let end = TurnEnd { finish: "interrupted", ..end(Progress { text: "so far".to_owned(), ..half }) };
+    assert!(turns::finish(&db, id, end).await.unwrap());
+    assert!(turns::cut(&db).await.unwrap().is_empty());
     let answer = messages::history(&db, started.conversation_id).await.unwrap().remove(1);
     assert_eq!((answer.text.as_str(), answer.status), ("so far", MessageStatus::Interrupted));
     assert_eq!(answer.finish.as_deref(), Some("interrupted"));
-    assert!(matches!(answer.calls[0].outcome, CallOutcome::Failed { .. }));
     assert_eq!(turns::find(&db, id).await.unwrap().unwrap().status, MessageStatus::Interrupted);
+}
+
+#[tokio::test]
+async fn a_clients_key_begins_one_turn_for_each_owner() {
+    let (_folder, db) = open().await;
+    let with = |owner: Option<&str>, key: &str, body: &str| NewTurn {
+        owner: owner.map(str::to_owned),
+        idempotency: Some(Idempotency { key: key.to_owned(), body_hash: body.to_owned() }),
+        ..turn(None, "q")
+    };
+    let first = with(None, "k", "a");
+    let turn_id = first.turn_id;
+    begin(&db, first).await;
+    for (body, same_body) in [("a", true), ("b", false)] {
+        let again = turns::start(&db, with(None, "k", body)).await.unwrap();
+        assert_eq!(again, Begun::Known { turn_id, same_body });
+    }
+    begin(&db, with(Some("other"), "k", "a")).await;
+    begin(&db, with(None, "l", "a")).await;
 }
 
 #[tokio::test]
@@ -260,7 +307,7 @@ async fn an_edited_message_replaces_what_followed_it() {
     let (_folder, db) = open().await;
     let first = turn(None, "one");
     let first_id = first.turn_id;
-    let started = turns::start(&db, first).await.unwrap();
+    let started = begin(&db, first).await;
     let conversation = started.conversation_id;
     let mut edit = turn(Some(conversation), "one, edited");
     edit.replace_message_id = Some(started.user_message_id);
@@ -270,7 +317,7 @@ async fn an_edited_message_replaces_what_followed_it() {
     turns::finish(&db, first_id, end(progress)).await.unwrap();
     let second = turn(Some(conversation), "two");
     let second_id = second.turn_id;
-    turns::start(&db, second).await.unwrap();
+    begin(&db, second).await;
     turns::finish(&db, second_id, end(Progress::default())).await.unwrap();
 
     let mut wrong = edit.clone();
@@ -280,7 +327,7 @@ async fn an_edited_message_replaces_what_followed_it() {
     missing.replace_message_id = Some(Uuid::now_v7());
     assert!(matches!(turns::start(&db, missing).await, Err(StorageError::NotFound { what: "message", .. })));
 
-    turns::start(&db, edit).await.unwrap();
+    begin(&db, edit).await;
     let texts: Vec<String> = messages::history(&db, conversation).await.unwrap().into_iter().map(|m| m.text).collect();
     assert_eq!(texts, ["one, edited", ""]);
     assert_eq!(turns::find(&db, second_id).await.unwrap(), None);
@@ -296,7 +343,7 @@ async fn conversations_are_listed_found_renamed_and_deleted() {
     for (text, owner) in [("Fish 100%", None), ("birds", Some("k1")), ("A_b", Some("k2"))] {
         let mut new = turn(None, text);
         new.owner = owner.map(str::to_owned);
-        ids.push(turns::start(&db, new).await.unwrap().conversation_id);
+        ids.push(begin(&db, new).await.conversation_id);
     }
     let list = |query: conversations::ListQuery| {
         let db = db.clone();

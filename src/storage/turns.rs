@@ -5,6 +5,7 @@
 use super::column::{self, bigint, get, now_ms, optional_json, time, uuid};
 use super::db::{Connection, Db};
 use super::messages::{self, MessageStatus, NewMessage, StoredCall, StoredRole};
+use super::turn_log::{self, Frames};
 use super::{StorageError, conversations};
 use crate::message::Usage;
 use crate::message::sources::Source;
@@ -29,6 +30,29 @@ pub struct NewTurn {
     pub model: String,
     /// `inline`, `native` or `off`.
     pub tool_mode: &'static str,
+    pub idempotency: Option<Idempotency>,
+}
+
+/// What makes a request, sent again, the same turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The client's `Idempotency-Key`.
+    pub key: String,
+    pub body_hash: String,
+}
+
+/// How long a client's key means the same turn.
+const IDEMPOTENCY_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// What became of a request for a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    New(StartedTurn),
+    /// The client's key was used within the last 24 hours.
+    Known {
+        turn_id: Uuid,
+        same_body: bool,
+    },
 }
 
 /// The ids a turn got.
@@ -53,6 +77,8 @@ pub struct Progress {
 pub struct TurnEnd {
     /// The whole answer.
     pub progress: Progress,
+    /// The frames that are not stored yet, `turn_end` last.
+    pub frames: Frames,
     /// `complete`, `max_continuations`, `cancelled`, `provider_error`, `timeout` or `interrupted`.
     pub finish: &'static str,
     pub fallback_reason: Option<&'static str>,
@@ -88,8 +114,49 @@ pub struct StoredTurn {
 /// [`StorageError::NotFound`] for an unknown conversation or message to replace;
 /// [`StorageError::Conflict`] where the message to replace is not the user's, or an answer after it is
 /// still being made.
-pub async fn start(db: &Db, turn: NewTurn) -> Result<StartedTurn, StorageError> {
-    db.write(move |connection| async move { start_rows(connection, turn).await }.boxed()).await
+pub async fn start(db: &Db, turn: NewTurn) -> Result<Begun, StorageError> {
+    db.write(move |connection| {
+        async move {
+            if let Some(key) = &turn.idempotency
+                && let Some(known) = known(connection, &turn, key).await?
+            {
+                return Ok(known);
+            }
+            start_rows(connection, turn).await.map(Begun::New)
+        }
+        .boxed()
+    })
+    .await
+}
+
+/// The turn that the key has begun, or `None` and the key is this turn's from now on.
+async fn known(connection: &mut Connection, turn: &NewTurn, key: &Idempotency) -> Result<Option<Begun>, StorageError> {
+    let now = now_ms();
+    sqlx::query("DELETE FROM idempotency_keys WHERE created_ms < $1")
+        .bind(now - IDEMPOTENCY_MS)
+        .execute(&mut *connection)
+        .await?;
+    let owner = turn.owner.as_deref().unwrap_or_default();
+    let row = sqlx::query("SELECT turn_id, body_hash FROM idempotency_keys WHERE owner = $1 AND key = $2")
+        .bind(owner)
+        .bind(&key.key)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if let Some(row) = row {
+        let same_body = get::<&str>(&row, "body_hash")? == key.body_hash;
+        return Ok(Some(Begun::Known { turn_id: uuid(&row, "turn_id")?, same_body }));
+    }
+    sqlx::query(
+        "INSERT INTO idempotency_keys (owner, key, body_hash, turn_id, created_ms) VALUES ($1, $2, $3, $4, $5)",
+    )
+    .bind(owner)
+    .bind(&key.key)
+    .bind(&key.body_hash)
+    .bind(turn.turn_id.to_string())
+    .bind(now)
+    .execute(connection)
+    .await?;
+    Ok(None)
 }
 
 async fn start_rows(connection: &mut Connection, turn: NewTurn) -> Result<StartedTurn, StorageError> {
@@ -176,36 +243,42 @@ async fn replace_from(connection: &mut Connection, conversation: &str, message: 
     messages::delete_from(connection, conversation, position).await
 }
 
-/// Stores the answer as far as it has come. `false`: the turn is not running (any more), nothing was
-/// stored.
-pub async fn save_progress(db: &Db, turn_id: Uuid, progress: Progress) -> Result<bool, StorageError> {
-    db.write(move |connection| async move { Ok(save_rows(connection, turn_id, &progress).await?.is_some()) }.boxed())
-        .await
-}
-
-/// The conversation's id, or `None` where the turn is not running.
-async fn save_rows(
+/// Stores calls and sources as far as they have come; the text is in the log until the turn ends. Does nothing where the
+/// turn is not running (any more).
+pub(super) async fn save_progress(
     connection: &mut Connection,
     turn_id: Uuid,
     progress: &Progress,
-) -> Result<Option<Uuid>, StorageError> {
-    let Some(row) =
+) -> Result<(), StorageError> {
+    if let Some(place) = running(connection, turn_id).await? {
+        save_rows(connection, &place, progress).await?;
+    }
+    Ok(())
+}
+
+/// Where a running turn's answer stands.
+struct Place {
+    conversation_id: Uuid,
+    message_id: Uuid,
+}
+
+async fn running(connection: &mut Connection, turn_id: Uuid) -> Result<Option<Place>, StorageError> {
+    let row =
         sqlx::query("SELECT conversation_id, assistant_message_id FROM turns WHERE id = $1 AND status = 'running'")
             .bind(turn_id.to_string())
             .fetch_optional(&mut *connection)
-            .await?
-    else {
-        return Ok(None);
-    };
-    let (conversation, message): (&str, &str) = (row.try_get("conversation_id")?, row.try_get("assistant_message_id")?);
-    sqlx::query("UPDATE messages SET text = $2 WHERE id = $1")
-        .bind(message)
-        .bind(&progress.text)
-        .execute(&mut *connection)
-        .await?;
-    messages::save_calls(connection, message, &progress.calls).await?;
-    messages::save_sources(connection, conversation, message, &progress.sources).await?;
-    Ok(Some(uuid(&row, "conversation_id")?))
+            .await?;
+    row.map(|row| {
+        let (conversation_id, message_id) = (uuid(&row, "conversation_id")?, uuid(&row, "assistant_message_id")?);
+        Ok(Place { conversation_id, message_id })
+    })
+    .transpose()
+}
+
+async fn save_rows(connection: &mut Connection, place: &Place, progress: &Progress) -> Result<(), StorageError> {
+    let (conversation, message) = (place.conversation_id.to_string(), place.message_id.to_string());
+    messages::save_calls(connection, &message, &progress.calls).await?;
+    messages::save_sources(connection, &conversation, &message, &progress.sources).await
 }
 
 /// Stores the whole answer and how it ended. `false`: the turn was not running (any more), nothing
@@ -215,19 +288,22 @@ pub async fn finish(db: &Db, turn_id: Uuid, end: TurnEnd) -> Result<bool, Storag
 }
 
 async fn finish_rows(connection: &mut Connection, turn_id: Uuid, end: TurnEnd) -> Result<bool, StorageError> {
-    let Some(conversation) = save_rows(connection, turn_id, &end.progress).await? else { return Ok(false) };
+    let Some(place) = running(connection, turn_id).await? else { return Ok(false) };
+    turn_log::insert(connection, turn_id, &end.frames).await?;
+    save_rows(connection, &place, &end.progress).await?;
     let now = now_ms();
     let status = if end.finish == "interrupted" { MessageStatus::Interrupted } else { MessageStatus::Done };
     sqlx::query(
-        "UPDATE messages SET status = $2, finish = $3, input_tokens = $4, output_tokens = $5, cache_read_tokens = $6 \
-         WHERE id = (SELECT assistant_message_id FROM turns WHERE id = $1)",
+        "UPDATE messages SET status = $2, finish = $3, input_tokens = $4, output_tokens = $5, cache_read_tokens = $6, \
+         text = $7 WHERE id = $1",
     )
-    .bind(turn_id.to_string())
+    .bind(place.message_id.to_string())
     .bind(status.as_str())
     .bind(end.finish)
     .bind(bigint(end.usage.input_tokens))
     .bind(bigint(end.usage.output_tokens))
     .bind(bigint(end.usage.cache_read_tokens))
+    .bind(&end.progress.text)
     .execute(&mut *connection)
     .await?;
     sqlx::query(
@@ -243,36 +319,32 @@ async fn finish_rows(connection: &mut Connection, turn_id: Uuid, end: TurnEnd) -
     .bind(now)
     .execute(&mut *connection)
     .await?;
-    conversations::touch(connection, conversation, now).await?;
+    conversations::touch(connection, place.conversation_id, now).await?;
     Ok(true)
 }
 
-/// At start-up: every turn that still says `running` was cut by the end of the process. Its answer
-/// keeps the text stored so far and says `interrupted`, and calls without an outcome say so too.
-/// The number of such turns.
-pub async fn interrupt_running(db: &Db) -> Result<u64, StorageError> {
-    db.write(|connection| {
-        async move {
-            sqlx::query(
-                "UPDATE tool_calls SET outcome = 'failed', output = 'the server stopped before the call had ended' \
-                 WHERE outcome = 'running' AND message_id IN (SELECT id FROM messages WHERE status = 'running')",
-            )
-            .execute(&mut *connection)
-            .await?;
-            sqlx::query("UPDATE messages SET status = 'interrupted', finish = 'interrupted' WHERE status = 'running'")
-                .execute(&mut *connection)
-                .await?;
-            let done = sqlx::query(
-                "UPDATE turns SET status = 'interrupted', finish = 'interrupted', ended_ms = $1 WHERE status = 'running'",
-            )
-            .bind(now_ms())
-            .execute(connection)
-            .await?;
-            Ok(done.rows_affected())
-        }
-        .boxed()
-    })
-    .await
+/// A turn that the end of the process cut, with what had become durable of it.
+#[derive(Clone, Debug)]
+pub struct CutTurn {
+    pub id: Uuid,
+    /// Its frames, whole.
+    pub log: Vec<Frames>,
+    /// Its calls so far, in order; those without an outcome are `Running`.
+    pub calls: Vec<StoredCall>,
+}
+
+/// At start-up: every turn that still says `running`.
+pub async fn cut(db: &Db) -> Result<Vec<CutTurn>, StorageError> {
+    let rows = sqlx::query("SELECT id, assistant_message_id FROM turns WHERE status = 'running' ORDER BY id")
+        .fetch_all(db.readers())
+        .await?;
+    let mut found = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let id = uuid(row, "id")?;
+        let calls = messages::calls(db, uuid(row, "assistant_message_id")?).await?;
+        found.push(CutTurn { id, log: turn_log::read(db, id, 0).await?, calls });
+    }
+    Ok(found)
 }
 
 pub async fn find(db: &Db, id: Uuid) -> Result<Option<StoredTurn>, StorageError> {

@@ -1,31 +1,50 @@
 //! A turn's one event log: appended by the engine, read by cursors. There is no queue per reader,
 //! so a slow one costs nothing but its place (invariant 11).
 
+use super::fold::Fold;
+use super::journal::Journal;
 use crate::engine::event::RunnerEvent;
+use crate::storage::turn_log::{Addition, Frames};
+use crate::storage::turns::Progress;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::watch;
+use uuid::Uuid;
 
-/// Gives an event its wire form: sequence number, milliseconds since the turn began, event.
-pub type Encode = fn(u64, u64, &RunnerEvent) -> Bytes;
-
-/// One numbered event, encoded once for all readers.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub at_ms: u64,
-    pub event: Arc<RunnerEvent>,
-    pub frame: Bytes,
+/// How events look to clients; `http/frame.rs` gives these.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire {
+    /// Sequence number, milliseconds since the turn began, event.
+    pub encode: fn(u64, u64, &RunnerEvent) -> Bytes,
+    /// Frames that were stored one after the other, apart again.
+    pub split: fn(&Bytes) -> Vec<Bytes>,
+    /// The visible text in a frame.
+    pub text: fn(&[u8]) -> Option<String>,
 }
 
-/// The log of one turn. Entry `i` has number `i + 1`.
+/// The log of one turn. Frame `i` has number `i + 1` and is encoded once for all readers.
 #[derive(Debug)]
 pub struct TurnLog {
+    turn_id: Uuid,
     began: Instant,
-    encode: Encode,
-    entries: Mutex<Vec<Entry>>,
-    /// Entries appended so far, and whether the log is closed.
+    wire: Wire,
+    journal: Journal,
+    state: Mutex<State>,
+    /// Frames appended so far, and whether the log is closed.
     tail: watch::Sender<Tail>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    frames: Vec<Bytes>,
+    fold: Fold,
+    /// Frames that are known to be stored.
+    stored: usize,
+    /// Whether the journal has this log on its list.
+    listed: bool,
+    /// Whether calls or sources have changed since they were last handed to the journal.
+    rows_due: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,37 +54,129 @@ struct Tail {
 }
 
 impl TurnLog {
-    pub fn new(began: Instant, encode: Encode) -> Self {
-        Self { began, encode, entries: Mutex::default(), tail: watch::Sender::new(Tail::default()) }
+    pub fn new(turn_id: Uuid, began: Instant, wire: Wire, journal: Journal) -> Self {
+        let (state, tail) = (Mutex::default(), watch::Sender::new(Tail::default()));
+        Self { turn_id, began, wire, journal, state, tail }
     }
 
-    pub fn append(&self, event: RunnerEvent) {
+    /// The log of a turn that has ended, as it was stored.
+    pub(super) fn ended(turn_id: Uuid, wire: Wire, stored: Vec<Frames>) -> Self {
+        let frames: Vec<Bytes> = stored.into_iter().flat_map(|row| (wire.split)(&Bytes::from(row.bytes))).collect();
+        let mut fold = Fold::default();
+        fold.progress.text = frames.iter().filter_map(|frame| (wire.text)(frame)).collect();
+        let len = frames.len();
+        let state = State { frames, fold, stored: len, ..State::default() };
+        Self {
+            turn_id,
+            began: Instant::now(),
+            wire,
+            journal: Journal::default(),
+            state: Mutex::new(state),
+            tail: watch::Sender::new(Tail { len, closed: true }),
+        }
+    }
+
+    pub fn append(self: &Arc<Self>, event: RunnerEvent) {
         let at_ms = millis(self.began);
-        let mut entries = self.lock();
-        let frame = (self.encode)(entries.len() as u64 + 1, at_ms, &event);
-        entries.push(Entry { at_ms, event: Arc::new(event), frame });
-        let len = entries.len();
-        drop(entries);
+        let mut state = self.lock();
+        let frame = (self.wire.encode)(state.frames.len() as u64 + 1, at_ms, &event);
+        state.frames.push(frame);
+        let urgent = state.fold.apply(&event);
+        state.rows_due |= urgent;
+        let (len, is_new) = (state.frames.len(), !std::mem::replace(&mut state.listed, true));
+        drop(state);
         self.tail.send_modify(|tail| tail.len = len);
+        self.journal.note(is_new.then(|| Arc::clone(self)), urgent);
     }
 
-    /// Nothing follows: readers that have read everything are done.
-    pub fn close(&self) {
-        self.tail.send_modify(|tail| tail.closed = true);
+    /// What the journal has to store.
+    pub(super) fn addition(&self) -> Option<Addition> {
+        let mut state = self.lock();
+        state.listed = false;
+        let frames = self.unstored(&state, None)?;
+        let progress = std::mem::take(&mut state.rows_due).then(|| Progress {
+            text: String::new(),
+            calls: state.fold.progress.calls.clone(),
+            sources: state.fold.progress.sources.clone(),
+        });
+        Some(Addition { turn_id: self.turn_id, frames, progress })
     }
 
-    /// A reader that starts after entry number `after`.
-    pub fn reader(self: &Arc<Self>, after: usize) -> LogReader {
-        LogReader { tail: self.tail.subscribe(), log: Arc::clone(self), next: after }
+    /// Frames up to this number have survived a crash.
+    pub(super) fn stored(&self, last_seq: u64) {
+        let mut state = self.lock();
+        state.stored = state.stored.max(usize::try_from(last_seq).unwrap_or(usize::MAX));
     }
 
-    /// All entries so far.
-    pub fn entries(&self) -> Vec<Entry> {
-        self.lock().clone()
+    /// What was handed out was not stored: `true` if the log is to be on the journal's list again.
+    pub(super) fn not_stored(&self) -> bool {
+        let mut state = self.lock();
+        state.rows_due = true;
+        !std::mem::replace(&mut state.listed, true)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The last event: its frame, not shown to anybody yet, and all frames that are not stored, it among them.
+    pub(super) fn seal(&self, event: &RunnerEvent) -> (Bytes, Frames) {
+        let state = self.lock();
+        let last = (self.wire.encode)(state.frames.len() as u64 + 1, millis(self.began), event);
+        let frames = self.unstored(&state, Some(&last)).unwrap_or_default();
+        (last, frames)
+    }
+
+    /// Shows the last frame: readers that have read it are done.
+    pub(super) fn close(&self, event: &RunnerEvent, last: Bytes) {
+        let mut state = self.lock();
+        state.fold.apply(event);
+        state.frames.push(last);
+        let len = state.frames.len();
+        state.stored = len;
+        drop(state);
+        self.tail.send_replace(Tail { len, closed: true });
+    }
+
+    fn unstored(&self, state: &State, last: Option<&Bytes>) -> Option<Frames> {
+        let new = state.frames.get(state.stored..).unwrap_or_default();
+        let count = new.len() + usize::from(last.is_some());
+        if count == 0 {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(new.iter().chain(last).map(Bytes::len).sum());
+        new.iter().chain(last).for_each(|frame| bytes.extend_from_slice(frame));
+        let before = state.stored as u64;
+        Some(Frames { first_seq: before + 1, last_seq: before + count as u64, at_ms: millis(self.began), bytes })
+    }
+
+    /// A reader of everything.
+    pub fn from_start(self: &Arc<Self>) -> LogReader {
+        LogReader { tail: self.tail.subscribe(), log: Arc::clone(self), next: 0 }
+    }
+
+    /// A reader that starts after frame number `after`; `None` where the log does not reach that far.
+    pub fn reader(self: &Arc<Self>, after: usize) -> Option<LogReader> {
+        (after <= self.len()).then(|| LogReader { next: after, ..self.from_start() })
+    }
+
+    /// Frames so far.
+    pub fn len(&self) -> usize {
+        self.lock().frames.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of visible text so far.
+    pub fn text_bytes(&self) -> usize {
+        self.lock().fold.progress.text.len()
+    }
+
+    /// What the events so far make of the answer.
+    pub fn fold(&self) -> Fold {
+        self.lock().fold.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -83,18 +194,23 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// All entries after the cursor, at least one; `None` once the log is closed and read.
-    /// Cancel-safe: the cursor moves only when entries are returned.
-    pub async fn next(&mut self) -> Option<Vec<Entry>> {
+    /// All frames after the cursor, at least one; `None` once the log is closed and read.
+    /// Cancel-safe: the cursor moves only when frames are returned.
+    pub async fn next(&mut self) -> Option<Vec<Bytes>> {
         let next = self.next;
         // An error means the log is gone, which holds itself in this reader: then it is read out.
         let tail = *self.tail.wait_for(|t| t.len > next || t.closed).await.ok()?;
         if tail.len <= next {
             return None;
         }
-        let batch = self.log.lock().get(next..).map(<[Entry]>::to_vec)?;
+        let batch = self.log.lock().frames.get(next..).map(<[Bytes]>::to_vec)?;
         self.next += batch.len();
         Some(batch)
+    }
+
+    /// The number of the last frame that was read.
+    pub fn position(&self) -> usize {
+        self.next
     }
 }
 
@@ -102,27 +218,66 @@ impl LogReader {
 mod tests {
     use super::*;
 
-    fn number(seq: u64, _at: u64, _event: &RunnerEvent) -> Bytes {
-        Bytes::from(seq.to_string())
+    const WIRE: Wire = Wire {
+        encode: |seq, _at, _event| Bytes::from(format!("{seq};")),
+        split: |frames| frames.split_inclusive(|b| *b == b';').map(Bytes::copy_from_slice).collect(),
+        text: |_frame| Some("x".to_owned()),
+    };
+
+    fn log() -> Arc<TurnLog> {
+        Arc::new(TurnLog::new(Uuid::nil(), Instant::now(), WIRE, Journal::default()))
+    }
+
+    fn end(log: &TurnLog) -> Frames {
+        let (last, frames) = log.seal(&RunnerEvent::Thinking);
+        log.close(&RunnerEvent::Thinking, last);
+        frames
     }
 
     #[tokio::test]
-    async fn every_reader_gets_every_entry_once_and_in_order() {
-        let log = Arc::new(TurnLog::new(Instant::now(), number));
+    async fn every_reader_gets_every_frame_once_and_in_order() {
+        let log = log();
         log.append(RunnerEvent::Thinking);
-        let mut early = log.reader(0);
+        let mut early = log.reader(0).unwrap();
         assert_eq!(early.next().await.unwrap().len(), 1);
-        for _ in 0..4 {
+        for _ in 0..3 {
             log.append(RunnerEvent::ThinkingDone);
         }
-        log.close();
+        assert!(log.reader(5).is_none());
+        end(&log);
         let mut seen = Vec::new();
         while let Some(batch) = early.next().await {
-            seen.extend(batch.into_iter().map(|e| e.frame));
+            seen.extend(batch);
         }
-        assert_eq!(seen, ["2", "3", "4", "5"]);
-        let mut late = log.reader(3);
+        assert_eq!(seen, ["2;", "3;", "4;", "5;"]);
+        let mut late = log.reader(3).unwrap();
         assert_eq!(late.next().await.unwrap().len(), 2);
         assert!(late.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn what_is_stored_joins_to_the_whole_log_and_is_read_like_it() {
+        let log = log();
+        let mut rows = Vec::new();
+        assert!(log.addition().is_none());
+        for count in [1, 3, 2] {
+            (0..count).for_each(|_| log.append(RunnerEvent::Delta("x".into())));
+            let frames = log.addition().unwrap().frames;
+            log.stored(frames.last_seq);
+            rows.push(frames);
+        }
+        log.append(RunnerEvent::Thinking);
+        let lost = log.addition().unwrap();
+        assert!(log.not_stored() && !log.not_stored());
+        rows.push(end(&log));
+        assert_eq!(rows[3].first_seq, lost.frames.first_seq);
+        assert!(log.addition().is_none(), "the end stores what is left");
+        let seqs: Vec<_> = rows.iter().map(|row| (row.first_seq, row.last_seq)).collect();
+        assert_eq!(seqs, [(1, 1), (2, 4), (5, 6), (7, 8)]);
+        let again = Arc::new(TurnLog::ended(Uuid::nil(), WIRE, rows));
+        let (mut was, mut is) = (log.reader(0).unwrap(), again.reader(0).unwrap());
+        assert_eq!(was.next().await, is.next().await);
+        assert_eq!((was.next().await, is.next().await), (None, None));
+        assert_eq!((again.len(), again.text_bytes()), (8, 8));
     }
 }

@@ -2,31 +2,35 @@
 //! whoever listens, appends everything to its one log, and ends with exactly one `turn_end`
 //! (invariant 7).
 
+pub mod fold;
 pub mod history;
+mod journal;
+mod live;
 pub mod log;
 mod observe;
-pub mod record;
+pub mod recover;
+mod task;
+pub mod view;
 
+pub use live::{Live, LiveTurns};
+
+use crate::engine::StreamingEngine;
 use crate::engine::budget::Limits;
-use crate::engine::event::{Finish, RunnerEvent, ToolMode};
-use crate::engine::{EngineTurn, StreamingEngine, TurnOutcome};
-use crate::knowledge::error::KnowledgeError;
-use crate::knowledge::retrieve::{Retrieve, SearchRequest};
+use crate::engine::event::ToolMode;
+use crate::knowledge::retrieve::Retrieve;
 use crate::llm::LlmProvider;
-use crate::message::ChatMessage;
-use crate::message::passages::Passage;
-use crate::message::sources::{Source, SourceBook, snippet};
 use crate::shutdown::Shutdown;
-use crate::storage::{Db, StorageError, conversations, messages, turns};
-use crate::tools::seen_urls::SeenUrls;
-use futures_util::FutureExt;
-use log::{Encode, TurnLog};
-use record::Fold;
-use std::panic::AssertUnwindSafe;
+use crate::storage::turns::{Begun, Idempotency, StoredTurn};
+use crate::storage::{Db, StorageError, conversations, messages, turn_log, turns};
+use journal::Journal;
+use log::{TurnLog, Wire};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use task::Task;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
+use view::TurnView;
 
 /// Starts turns. Cheap to clone.
 #[derive(Clone)]
@@ -39,8 +43,13 @@ struct Inner {
     engine: StreamingEngine,
     retrieve: Retrieve,
     shutdown: Shutdown,
-    encode: Encode,
+    wire: Wire,
     options: TurnOptions,
+    live: LiveTurns,
+    journal: Journal,
+    stop_journal: CancellationToken,
+    /// The journal's.
+    tasks: TaskTracker,
 }
 
 /// What holds for every turn.
@@ -73,6 +82,7 @@ pub struct TurnInput {
     pub tool_timeout: Duration,
     /// Id of the API key, where one was given.
     pub owner: Option<String>,
+    pub idempotency: Option<Idempotency>,
 }
 
 /// When the knowledge base is asked.
@@ -87,13 +97,14 @@ pub enum Retrieval {
     Off,
 }
 
-/// A turn that has begun.
-pub struct RunningTurn {
-    pub turn_id: Uuid,
-    pub conversation_id: Uuid,
-    pub log: Arc<TurnLog>,
-    /// Stops the provider, the tools and their ingestion; the partial answer is kept.
-    pub cancel: CancellationToken,
+/// What became of a request for a turn.
+pub enum Started {
+    New(Arc<Live>),
+    /// The client's idempotency key began this one; `same_body`: by the same request.
+    Known {
+        turn_id: Uuid,
+        same_body: bool,
+    },
 }
 
 /// Why a turn did not begin; nothing of it was stored.
@@ -106,19 +117,29 @@ pub enum StartError {
 }
 
 impl Turns {
+    /// Also starts the task that stores what turns append.
     pub fn new(
         db: Db,
         engine: StreamingEngine,
         retrieve: Retrieve,
         shutdown: Shutdown,
-        encode: Encode,
+        wire: Wire,
         options: TurnOptions,
     ) -> Self {
-        Self { inner: Arc::new(Inner { db, engine, retrieve, shutdown, encode, options }) }
+        let (journal, stop_journal, tasks) = (Journal::default(), CancellationToken::new(), TaskTracker::new());
+        tasks.spawn(journal.clone().run(db.clone(), stop_journal.clone()));
+        tasks.close();
+        let live = LiveTurns::default();
+        let inner = Inner { db, engine, retrieve, shutdown, wire, options, live, journal, stop_journal, tasks };
+        Self { inner: Arc::new(inner) }
     }
 
     pub fn engine(&self) -> &StreamingEngine {
         &self.inner.engine
+    }
+
+    pub fn live(&self) -> &LiveTurns {
+        &self.inner.live
     }
 
     /// Stores the user's message and starts the turn on a task of its own. When this returns the
@@ -126,7 +147,7 @@ impl Turns {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn start(&self, input: TurnInput) -> Result<RunningTurn, StartError> {
+    pub async fn start(&self, input: TurnInput) -> Result<Started, StartError> {
         let inner = Arc::clone(&self.inner);
         if inner.shutdown.is_stopping() {
             return Err(StartError::Stopping);
@@ -136,228 +157,118 @@ impl Turns {
         if let Some(id) = input.conversation_id {
             inner.own_conversation(id, input.owner.as_deref()).await?;
         }
-        let started = turns::start(
-            &inner.db,
-            turns::NewTurn {
-                turn_id,
-                conversation_id: input.conversation_id,
-                owner: input.owner.clone(),
-                user_text: input.message.clone(),
-                replace_message_id: input.replace_message_id,
-                provider: input.provider.id().to_owned(),
-                model: input.provider.model().to_owned(),
-                tool_mode: input.mode.as_str(),
-            },
-        )
-        .await?;
-        let log = Arc::new(TurnLog::new(began, inner.encode));
-        let cancel = CancellationToken::new();
-        let running = RunningTurn {
+        let new = turns::NewTurn {
+            turn_id,
+            conversation_id: input.conversation_id,
+            owner: input.owner.clone(),
+            user_text: input.message.clone(),
+            replace_message_id: input.replace_message_id,
+            provider: input.provider.id().to_owned(),
+            model: input.provider.model().to_owned(),
+            tool_mode: input.mode.as_str(),
+            idempotency: input.idempotency.clone(),
+        };
+        let started = match turns::start(&inner.db, new).await? {
+            Begun::New(started) => started,
+            Begun::Known { turn_id, same_body } => return Ok(Started::Known { turn_id, same_body }),
+        };
+        let turn = Arc::new(Live {
             turn_id,
             conversation_id: started.conversation_id,
-            log: Arc::clone(&log),
-            cancel: cancel.clone(),
-        };
-        let task =
-            Task { inner: Arc::clone(&inner), turn_id, conversation_id: started.conversation_id, began, log, cancel };
+            owner: input.owner.clone(),
+            log: Arc::new(TurnLog::new(turn_id, began, inner.wire, inner.journal.clone())),
+            cancel: CancellationToken::new(),
+        });
+        inner.live.insert(Arc::clone(&turn));
+        let task = Task { inner: Arc::clone(&inner), turn: Arc::clone(&turn), began };
         drop(inner.shutdown.spawn(task.run(input)));
-        Ok(running)
+        Ok(Started::New(turn))
+    }
+
+    /// The log of a turn that runs or has ended.
+    ///
+    /// # Errors
+    /// [`StorageError::NotFound`]: there is no such turn, or it is not the owner's.
+    pub async fn log(&self, turn_id: Uuid, owner: Owner<'_>) -> Result<Arc<TurnLog>, StorageError> {
+        let inner = &self.inner;
+        if let Some(turn) = inner.live.get(turn_id) {
+            return if owner.may_see(turn.owner.as_deref()) {
+                Ok(Arc::clone(&turn.log))
+            } else {
+                Err(unknown(turn_id))
+            };
+        }
+        // Looked up after the running ones: a turn is removed from those once its end is stored.
+        self.stored(turn_id, owner).await?;
+        Ok(Arc::new(TurnLog::ended(turn_id, inner.wire, turn_log::read(&inner.db, turn_id, 0).await?)))
+    }
+
+    /// What is known of a turn.
+    ///
+    /// # Errors
+    /// See [`Turns::log`].
+    pub async fn view(&self, turn_id: Uuid, owner: Owner<'_>) -> Result<TurnView, StorageError> {
+        if let Some(turn) = self.inner.live.get(turn_id) {
+            return if owner.may_see(turn.owner.as_deref()) { Ok(TurnView::of(&turn)) } else { Err(unknown(turn_id)) };
+        }
+        let stored = self.stored(turn_id, owner).await?;
+        let messages = messages::history(&self.inner.db, stored.conversation_id).await?;
+        let answer = messages.into_iter().find(|message| message.id == stored.assistant_message_id);
+        Ok(TurnView::stored(stored, answer.ok_or_else(|| unknown(turn_id))?))
+    }
+
+    /// Cancels a turn; one that has ended stays as it is.
+    ///
+    /// # Errors
+    /// See [`Turns::log`].
+    pub async fn cancel(&self, turn_id: Uuid, owner: Owner<'_>) -> Result<(), StorageError> {
+        match self.inner.live.get(turn_id) {
+            Some(turn) if owner.may_see(turn.owner.as_deref()) => turn.cancel.cancel(),
+            Some(_) => return Err(unknown(turn_id)),
+            None => drop(self.stored(turn_id, owner).await?),
+        }
+        Ok(())
+    }
+
+    async fn stored(&self, turn_id: Uuid, owner: Owner<'_>) -> Result<StoredTurn, StorageError> {
+        let found = turns::find(&self.inner.db, turn_id).await?;
+        found.filter(|turn| owner.may_see(turn.owner.as_deref())).ok_or_else(|| unknown(turn_id))
+    }
+
+    /// After the last turn has ended: stores what is left, and ends.
+    pub async fn close(&self) {
+        self.inner.stop_journal.cancel();
+        self.inner.tasks.wait().await;
+    }
+}
+
+fn unknown(turn_id: Uuid) -> StorageError {
+    StorageError::NotFound { what: "turn", id: turn_id.to_string() }
+}
+
+/// Whose turns and conversations a request may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner<'a> {
+    /// There are no keys, or the request carries the operator's.
+    Any,
+    Key(&'a str),
+}
+
+impl Owner<'_> {
+    pub fn may_see(self, owner: Option<&str>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Key(key) => owner == Some(key),
+        }
     }
 }
 
 impl Inner {
     async fn own_conversation(&self, id: Uuid, owner: Option<&str>) -> Result<(), StorageError> {
         let found = conversations::find(&self.db, id).await?;
-        if found.is_some_and(|c| c.owner.as_deref() == owner) {
+        if found.is_some_and(|c| owner.is_none() || c.owner.as_deref() == owner) {
             return Ok(());
         }
         Err(StorageError::NotFound { what: "conversation", id: id.to_string() })
-    }
-}
-
-struct Task {
-    inner: Arc<Inner>,
-    turn_id: Uuid,
-    conversation_id: Uuid,
-    began: Instant,
-    log: Arc<TurnLog>,
-    cancel: CancellationToken,
-}
-
-impl Task {
-    async fn run(self, input: TurnInput) {
-        let recorder = record::keep_storing(self.inner.db.clone(), self.turn_id, Arc::clone(&self.log));
-        drop(self.inner.shutdown.spawn(recorder));
-        let outcome = AssertUnwindSafe(self.answer(input)).catch_unwind().await.unwrap_or_else(|_| {
-            tracing::error!(turn.id = %self.turn_id, "a turn crashed");
-            self.fail("internal", "the turn failed inside the service; its log has the cause".to_owned());
-            TurnOutcome {
-                finish: Finish::Interrupted,
-                fallback_reason: None,
-                usage: Default::default(),
-                telemetry: Default::default(),
-            }
-        });
-        self.store_end(&outcome).await;
-        self.log.append(RunnerEvent::TurnEnd {
-            finish: outcome.finish,
-            fallback_reason: outcome.fallback_reason,
-            usage: outcome.usage,
-            telemetry: outcome.telemetry,
-        });
-        self.log.close();
-        observe::ended(self.turn_id, &outcome);
-    }
-
-    async fn answer(&self, input: TurnInput) -> TurnOutcome {
-        self.log.append(RunnerEvent::TurnStart {
-            turn_id: self.turn_id,
-            conversation_id: self.conversation_id,
-            provider: input.provider.id().to_owned(),
-            model: input.provider.model().to_owned(),
-            tool_mode: input.mode,
-        });
-        let seen_urls = Arc::new(SeenUrls::default());
-        seen_urls.add_text(&input.message);
-        let (history, sources) = self.earlier(&seen_urls).await;
-        let sources = Arc::new(sources);
-        let required = input.retrieval == Retrieval::Required;
-        let passages = match input.retrieval {
-            Retrieval::Auto | Retrieval::Required => self.retrieve(&input, &sources, &seen_urls).await,
-            Retrieval::Tool | Retrieval::Off => vec![],
-        };
-        let turn = EngineTurn {
-            turn_id: self.turn_id,
-            conversation_id: self.conversation_id,
-            provider: input.provider,
-            mode: input.mode,
-            tools: input.tools,
-            limits: input.limits,
-            tool_timeout: input.tool_timeout,
-            history,
-            passages,
-            question: input.message,
-            collections: input.collections.into(),
-            sources,
-            seen_urls,
-            began: self.began,
-            deadline: self.began + self.inner.options.timeout,
-            cancel: self.cancel.clone(),
-        };
-        let mut cited = !turn.passages.is_empty();
-        let mut emit = |event: RunnerEvent| {
-            cited |= matches!(event, RunnerEvent::Sources(_));
-            self.log.append(event);
-        };
-        let outcome = self.inner.engine.run(&turn, &mut emit).await;
-        if required && !cited && outcome.finish != Finish::Cancelled {
-            self.log.append(RunnerEvent::Notice(crate::engine::event::Notice {
-                code: "no_sources",
-                title: "No sources".to_owned(),
-                message: "Nothing in the knowledge base supports this answer.".to_owned(),
-            }));
-        }
-        outcome
-    }
-
-    /// Earlier messages and citation numbers. A conversation that cannot be read is answered without
-    /// its past, which the client is told.
-    async fn earlier(&self, seen: &SeenUrls) -> (Vec<ChatMessage>, SourceBook) {
-        let read = async {
-            let mut stored = messages::history(&self.inner.db, self.conversation_id).await?;
-            stored.retain(|m| m.turn_id != self.turn_id);
-            let numbers = conversations::source_numbers(&self.inner.db, self.conversation_id).await?;
-            Ok::<_, StorageError>((stored, numbers))
-        };
-        match read.await {
-            Ok((stored, numbers)) => {
-                history::note_urls(&stored, seen);
-                (history::as_messages(&stored), SourceBook::new(numbers))
-            }
-            Err(error) => {
-                tracing::error!(conversation.id = %self.conversation_id, %error, "the history could not be read");
-                self.fail("history_unreadable", "earlier messages could not be read".to_owned());
-                (vec![], SourceBook::default())
-            }
-        }
-    }
-
-    /// Automatic retrieval: what is near enough goes to the model, and out as sources. A failure is
-    /// told and does not stop the turn.
-    async fn retrieve(&self, input: &TurnInput, book: &SourceBook, seen: &SeenUrls) -> Vec<Passage> {
-        let options = self.inner.options;
-        let request = SearchRequest {
-            collections: input.collections.clone(),
-            min_cosine: Some(options.min_cosine),
-            per_document: Some(options.per_document),
-            conversation: Some(self.conversation_id),
-            ..SearchRequest::new("", &input.message, options.retrieval_limit)
-        };
-        let found = tokio::select! {
-            found = self.inner.retrieve.search(&request) => found,
-            () = self.cancel.cancelled() => return vec![],
-        };
-        let hits = match found {
-            Ok(answer) => answer.hits,
-            Err(error) => {
-                self.retrieval_failed(&error);
-                return vec![];
-            }
-        };
-        let mut passages = Vec::with_capacity(hits.len());
-        let mut sources = Vec::with_capacity(hits.len());
-        for hit in hits {
-            let n = book.number(hit.chunk_id);
-            seen.add_text(&hit.text);
-            seen.add_text(&hit.uri);
-            sources.push(Source {
-                n,
-                document_id: hit.document_id,
-                chunk_id: hit.chunk_id,
-                title: hit.title.clone(),
-                uri: hit.uri,
-                snippet: snippet(&hit.text),
-                score: hit.score,
-                start: hit.start,
-                end: hit.end,
-                page: hit.page,
-            });
-            passages.push(Passage { n, title: hit.title, text: hit.text });
-        }
-        if !sources.is_empty() {
-            self.log.append(RunnerEvent::Sources(sources));
-        }
-        passages
-    }
-
-    fn retrieval_failed(&self, error: &KnowledgeError) {
-        tracing::warn!(turn.id = %self.turn_id, %error, "automatic retrieval failed");
-        self.log.append(RunnerEvent::Notice(crate::engine::event::Notice {
-            code: "retrieval_failed",
-            title: "The knowledge base could not be searched".to_owned(),
-            message: error.to_string(),
-        }));
-    }
-
-    fn fail(&self, code: &'static str, message: String) {
-        self.log.append(RunnerEvent::Error { code, message, retryable: false, retry_after_ms: None });
-    }
-
-    async fn store_end(&self, outcome: &TurnOutcome) {
-        let mut fold = Fold::default();
-        for entry in self.log.entries() {
-            fold.apply(&entry.event);
-        }
-        let end = turns::TurnEnd {
-            progress: fold.progress,
-            finish: outcome.finish.as_str(),
-            fallback_reason: outcome.fallback_reason,
-            usage: outcome.usage,
-            telemetry: serde_json::to_value(outcome.telemetry).unwrap_or_default(),
-            error: fold.error.map(|e| e.to_value()),
-        };
-        if let Err(error) = turns::finish(&self.inner.db, self.turn_id, end).await {
-            tracing::error!(turn.id = %self.turn_id, %error, "the end of a turn could not be stored");
-        }
     }
 }

@@ -49,7 +49,7 @@ fn in_words(events: &[StreamEvent]) -> Vec<Value> {
             StreamEvent::Done(done) => json!({"Done": {
                 "input_tokens": done.usage.input_tokens, "output_tokens": done.usage.output_tokens,
             }}),
-            StreamEvent::Error(error) => json!({"Error": error.message}),
+            StreamEvent::Error(error) | StreamEvent::Retry { error, .. } => json!({"Error": error.message}),
         };
         if !out.last_mut().and_then(Value::as_object_mut).is_some_and(|last| join(last, &value)) {
             out.push(value);

@@ -228,6 +228,7 @@ async fn run(upstream: &Upstream, probes: &Probes, given: Given) -> Ran {
         max_block_bytes: 65536,
         max_result_bytes: 51200,
         overlap: given.overlap,
+        retry_after_text: false,
         locale: given.locale,
     };
     let engine = StreamingEngine::new(config, ToolRegistry::new(probes.tools.iter().cloned()), None).unwrap();

@@ -15,7 +15,7 @@ use tailrace::knowledge::reconcile::{self, Reconciled};
 use tailrace::knowledge::retrieve::{Hit, Retrieve, RetrieveOptions, SearchRequest};
 use tailrace::knowledge::store::edge::EdgeStore;
 use tailrace::knowledge::{EmbedError, Embedder, EmbeddingModel, Priority, VectorStore};
-use tailrace::storage::turns::{self, NewTurn};
+use tailrace::storage::turns::{self, Begun, NewTurn};
 use tailrace::storage::{Db, DbOptions};
 use tokenizers::Tokenizer;
 use uuid::Uuid;
@@ -172,8 +172,12 @@ impl World {
             provider: "test".to_owned(),
             model: "test".to_owned(),
             tool_mode: "inline",
+            idempotency: None,
         };
-        turns::start(&self.db, turn).await.unwrap().conversation_id
+        match turns::start(&self.db, turn).await.unwrap() {
+            Begun::New(started) => started.conversation_id,
+            known @ Begun::Known { .. } => panic!("{known:?}"),
+        }
     }
 
     pub async fn tool_result(

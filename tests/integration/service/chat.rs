@@ -66,7 +66,8 @@ async fn invariant_7_every_path_ends_with_one_turn_end_and_one_done() {
         Script::stream([openai::text("Slow"), Step::Hang]),
     ])
     .await;
-    let service = Service::behind(&upstream, &[("TAILRACE__LLM__IDLE_TIMEOUT_MS", "300")]).await;
+    let env = [("TAILRACE__LLM__IDLE_TIMEOUT_MS", "300"), ("TAILRACE__LLM__MAX_RETRIES", "0")];
+    let service = Service::behind(&upstream, &env).await;
     for (text, finish) in [("⚠️ LLM error: ", "provider_error"), ("Half", "provider_error"), ("Slow", "provider_error")]
     {
         let frames = service.chat(json!({"message": "Hi", "retrieval": "off"})).await;

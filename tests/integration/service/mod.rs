@@ -7,9 +7,13 @@ mod crash;
 mod documents;
 mod eval;
 mod guard;
+mod keys;
 mod local;
 mod logs;
+mod resume;
 mod runtime;
+mod socket;
+mod ws;
 
 use crate::upstream::Upstream;
 use serde_json::Value;

@@ -37,6 +37,7 @@ pub const MAY_IMPORT: &[(&str, &[&str])] = &[
         "http",
         &[
             "app",
+            "keys",
             "turns",
             "engine",
             "knowledge",
@@ -53,6 +54,7 @@ pub const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "app",
         &[
+            "keys",
             "turns",
             "engine",
             "knowledge",
@@ -79,6 +81,7 @@ pub const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tools", &["knowledge::", "knowledge::pending", "message", "config"]),
     ("tools::vector_search", &["knowledge", "message", "config"]),
     ("tools::fetch_url", &["knowledge", "message", "config"]),
+    ("keys", &["storage", "secret"]),
     ("telemetry", &["config"]),
     ("config", &["secret"]),
     ("message", &[]),

@@ -1,27 +1,21 @@
-//! The stored form of a turn, folded from its log, so that a crash keeps what was said. The fold is
-//! pure; the recorder writes it while the turn runs.
+//! What the events of a turn so far make of its answer. Pure.
 
-use super::log::{Entry, TurnLog};
-use crate::engine::event::{RunnerEvent, ToolOutcome, ToolSettled, ToolStart};
+use crate::engine::event::{Finish, RunnerEvent, Telemetry, ToolOutcome, ToolSettled, ToolStart};
+use crate::message::Usage;
 use crate::message::sources::Source;
 use crate::storage::messages::{CallOutcome, StoredCall, StoredIngest};
 use crate::storage::turns::Progress;
-use crate::storage::{Db, turns};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
-use uuid::Uuid;
 
-/// Longest time that a delta is only in memory. Calls and results are written at once. Each write costs a
-/// statement for each running turn, so this is what storing costs while text streams.
-const DELTA_WAIT: Duration = Duration::from_millis(250);
-
-/// What the events so far make of the answer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Fold {
     pub progress: Progress,
-    pub settled: Vec<ToolSettled>,
     pub error: Option<FoldedError>,
+    /// How the turn ended, once it has.
+    pub end: Option<Ended>,
+    /// Whether the model itself has said anything: the error text of a turn without any is not the model's.
+    pub spoke: bool,
+    streaming: bool,
     round: u32,
     index: u32,
 }
@@ -33,6 +27,14 @@ pub struct FoldedError {
     pub message: String,
     pub retryable: bool,
     pub retry_after_ms: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ended {
+    pub finish: Finish,
+    pub fallback_reason: Option<&'static str>,
+    pub usage: Usage,
+    pub telemetry: Telemetry,
 }
 
 impl FoldedError {
@@ -51,12 +53,23 @@ impl Fold {
     pub fn apply(&mut self, event: &RunnerEvent) -> bool {
         match event {
             RunnerEvent::Delta(text) => {
+                self.spoke |= self.streaming;
                 self.progress.text.push_str(text);
                 return false;
             }
+            RunnerEvent::Retry { discard_from, .. } => {
+                let kept = usize::try_from(*discard_from).unwrap_or(usize::MAX).min(self.progress.text.len());
+                self.progress.text.truncate(kept);
+                return false;
+            }
             RunnerEvent::Round { round } => {
+                self.streaming = true;
                 self.round = *round;
                 self.index = 0;
+                return false;
+            }
+            RunnerEvent::RoundEnd { .. } => {
+                self.streaming = false;
                 return false;
             }
             RunnerEvent::ToolStart(start) => {
@@ -73,13 +86,20 @@ impl Fold {
                     retry_after_ms: *retry_after_ms,
                 });
             }
+            RunnerEvent::TurnEnd { finish, fallback_reason, usage, telemetry } => {
+                self.end = Some(Ended {
+                    finish: *finish,
+                    fallback_reason: *fallback_reason,
+                    usage: *usage,
+                    telemetry: *telemetry,
+                });
+            }
             _ => return false,
         }
         true
     }
 
     fn settle(&mut self, settled: &ToolSettled) {
-        self.settled.push(settled.clone());
         let outcome = match &settled.outcome {
             ToolOutcome::Ok { output } => CallOutcome::Ok { output: output.clone() },
             ToolOutcome::Failed { error } => CallOutcome::Failed { error: error.clone() },
@@ -143,43 +163,6 @@ fn running(start: &ToolStart) -> StoredCall {
         truncated: false,
         ingested: None,
     }
-}
-
-/// Reads the log to its end and stores the answer as it grows. Failures are logged once and do not
-/// touch the answer: the turn's end is stored by its own write.
-pub async fn keep_storing(db: Db, turn_id: Uuid, log: Arc<TurnLog>) {
-    let mut reader = log.reader(0);
-    let mut fold = Fold::default();
-    while let Some(batch) = reader.next().await {
-        let known = fold.progress.text.len();
-        let mut urgent = apply(&mut fold, &batch);
-        if !urgent && fold.progress.text.len() == known {
-            continue;
-        }
-        if !urgent {
-            let more = tokio::time::timeout(DELTA_WAIT, async {
-                while let Some(batch) = reader.next().await {
-                    if apply(&mut fold, &batch) {
-                        break;
-                    }
-                }
-                true
-            });
-            urgent = more.await.unwrap_or(false);
-        }
-        // Rows of calls and sources are written only when there is something new in them.
-        let progress = match urgent {
-            true => fold.progress.clone(),
-            false => Progress { text: fold.progress.text.clone(), ..Progress::default() },
-        };
-        if let Err(error) = turns::save_progress(&db, turn_id, progress).await {
-            tracing::warn!(turn.id = %turn_id, %error, "the answer so far could not be stored");
-        }
-    }
-}
-
-fn apply(fold: &mut Fold, batch: &[Entry]) -> bool {
-    batch.iter().fold(false, |urgent, entry| fold.apply(&entry.event) | urgent)
 }
 
 #[cfg(test)]

@@ -1,0 +1,91 @@
+//! Stores what running turns append, all turns in one commit. What tools did is written at once, text waits a moment
+//! for company: a frame may be seen before it is stored, a turn's end may not (that has a write of its own).
+
+use super::log::TurnLog;
+use crate::storage::{Db, turn_log};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Longest time that text is only in memory.
+const TEXT_WAIT: Duration = Duration::from_millis(50);
+/// Pause after a commit that failed; what it held is tried again.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Where logs announce that they have something new. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Logs with something new, each once.
+    list: Mutex<Vec<Arc<TurnLog>>>,
+    some: Notify,
+    urgent: Notify,
+}
+
+impl Journal {
+    /// `log`: to be put on the list; `urgent`: something was appended that does not wait.
+    pub(super) fn note(&self, log: Option<Arc<TurnLog>>, urgent: bool) {
+        let is_new = log.is_some();
+        if let Some(log) = log {
+            self.list().push(log);
+        }
+        if urgent {
+            self.shared.urgent.notify_one();
+        }
+        if is_new {
+            self.shared.some.notify_one();
+        }
+    }
+
+    /// Stores until `stop`, and then once more.
+    pub async fn run(self, db: Db, stop: CancellationToken) {
+        loop {
+            let going_on = stop.run_until_cancelled(self.shared.some.notified()).await.is_some();
+            if going_on {
+                tokio::select! {
+                    () = tokio::time::sleep(TEXT_WAIT) => {}
+                    () = self.shared.urgent.notified() => {}
+                    () = stop.cancelled() => {}
+                }
+            }
+            if !self.store(&db).await {
+                tokio::time::sleep(FAILURE_PAUSE).await;
+                self.shared.some.notify_one();
+            }
+            if !going_on {
+                return;
+            }
+        }
+    }
+
+    /// `false`: the commit failed, and its logs are on the list again.
+    async fn store(&self, db: &Db) -> bool {
+        let listed = std::mem::take(&mut *self.list());
+        let (logs, additions): (Vec<_>, Vec<_>) =
+            listed.into_iter().filter_map(|log| log.addition().map(|addition| (log, addition))).unzip();
+        if additions.is_empty() {
+            return true;
+        }
+        let ends: Vec<u64> = additions.iter().map(|addition| addition.frames.last_seq).collect();
+        match turn_log::append(db, additions).await {
+            Ok(()) => {
+                logs.iter().zip(ends).for_each(|(log, last_seq)| log.stored(last_seq));
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, turns = logs.len(), "what was said could not be stored; it is tried again");
+                self.list().extend(logs.into_iter().filter(|log| log.not_stored()));
+                false
+            }
+        }
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Arc<TurnLog>>> {
+        self.shared.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

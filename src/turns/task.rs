@@ -1,0 +1,207 @@
+//! The one task of a turn: reads what was said before, retrieves, runs the engine, and stores the end.
+
+use super::fold::Fold;
+use super::live::Live;
+use super::{Inner, Retrieval, TurnInput, history, observe};
+use crate::engine::event::{Finish, Notice, RunnerEvent};
+use crate::engine::{EngineTurn, TurnOutcome};
+use crate::knowledge::error::KnowledgeError;
+use crate::knowledge::retrieve::SearchRequest;
+use crate::message::ChatMessage;
+use crate::message::passages::Passage;
+use crate::message::sources::{Source, SourceBook, snippet};
+use crate::storage::turn_log::Frames;
+use crate::storage::{StorageError, conversations, messages, turns};
+use crate::tools::seen_urls::SeenUrls;
+use futures_util::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(super) struct Task {
+    pub inner: Arc<Inner>,
+    pub turn: Arc<Live>,
+    pub began: Instant,
+}
+
+impl Task {
+    pub async fn run(self, input: TurnInput) {
+        let turn_id = self.turn.turn_id;
+        let mut outcome = AssertUnwindSafe(self.answer(input)).catch_unwind().await.unwrap_or_else(|_| {
+            tracing::error!(turn.id = %turn_id, "a turn crashed");
+            self.fail("internal", "the turn failed inside the service; its log has the cause".to_owned());
+            TurnOutcome {
+                finish: Finish::Interrupted,
+                fallback_reason: None,
+                usage: Default::default(),
+                telemetry: Default::default(),
+            }
+        });
+        if outcome.finish == Finish::Cancelled && self.inner.live.is_stopped() {
+            outcome.finish = Finish::Interrupted;
+            self.fail("interrupted", "the server stopped before the answer was complete".to_owned());
+        }
+        let end = RunnerEvent::TurnEnd {
+            finish: outcome.finish,
+            fallback_reason: outcome.fallback_reason,
+            usage: outcome.usage,
+            telemetry: outcome.telemetry,
+        };
+        // Stored first: nobody is told that a turn has ended before that has survived a crash.
+        let (last, frames) = self.turn.log.seal(&end);
+        self.store_end(&outcome, frames).await;
+        self.turn.log.close(&end, last);
+        self.inner.live.remove(turn_id);
+        observe::ended(turn_id, &outcome);
+    }
+
+    async fn answer(&self, input: TurnInput) -> TurnOutcome {
+        self.turn.log.append(RunnerEvent::TurnStart {
+            turn_id: self.turn.turn_id,
+            conversation_id: self.turn.conversation_id,
+            provider: input.provider.id().to_owned(),
+            model: input.provider.model().to_owned(),
+            tool_mode: input.mode,
+        });
+        let seen_urls = Arc::new(SeenUrls::default());
+        seen_urls.add_text(&input.message);
+        let (history, sources) = self.earlier(&seen_urls).await;
+        let sources = Arc::new(sources);
+        let required = input.retrieval == Retrieval::Required;
+        let passages = match input.retrieval {
+            Retrieval::Auto | Retrieval::Required => self.retrieve(&input, &sources, &seen_urls).await,
+            Retrieval::Tool | Retrieval::Off => vec![],
+        };
+        let turn = EngineTurn {
+            turn_id: self.turn.turn_id,
+            conversation_id: self.turn.conversation_id,
+            provider: input.provider,
+            mode: input.mode,
+            tools: input.tools,
+            limits: input.limits,
+            tool_timeout: input.tool_timeout,
+            history,
+            passages,
+            question: input.message,
+            collections: input.collections.into(),
+            sources,
+            seen_urls,
+            began: self.began,
+            deadline: self.began + self.inner.options.timeout,
+            cancel: self.turn.cancel.clone(),
+        };
+        let mut cited = !turn.passages.is_empty();
+        let mut emit = |event: RunnerEvent| {
+            cited |= matches!(event, RunnerEvent::Sources(_));
+            self.turn.log.append(event);
+        };
+        let outcome = self.inner.engine.run(&turn, &mut emit).await;
+        if required && !cited && outcome.finish != Finish::Cancelled {
+            self.turn.log.append(RunnerEvent::Notice(Notice {
+                code: "no_sources",
+                title: "No sources".to_owned(),
+                message: "Nothing in the knowledge base supports this answer.".to_owned(),
+            }));
+        }
+        outcome
+    }
+
+    /// Earlier messages and citation numbers. A conversation that cannot be read is answered without
+    /// its past, which the client is told.
+    async fn earlier(&self, seen: &SeenUrls) -> (Vec<ChatMessage>, SourceBook) {
+        let read = async {
+            let mut stored = messages::history(&self.inner.db, self.turn.conversation_id).await?;
+            stored.retain(|m| m.turn_id != self.turn.turn_id);
+            let numbers = conversations::source_numbers(&self.inner.db, self.turn.conversation_id).await?;
+            Ok::<_, StorageError>((stored, numbers))
+        };
+        match read.await {
+            Ok((stored, numbers)) => {
+                history::note_urls(&stored, seen);
+                (history::as_messages(&stored), SourceBook::new(numbers))
+            }
+            Err(error) => {
+                tracing::error!(conversation.id = %self.turn.conversation_id, %error, "the history could not be read");
+                self.fail("history_unreadable", "earlier messages could not be read".to_owned());
+                (vec![], SourceBook::default())
+            }
+        }
+    }
+
+    /// Automatic retrieval: what is near enough goes to the model, and out as sources. A failure is
+    /// told and does not stop the turn.
+    async fn retrieve(&self, input: &TurnInput, book: &SourceBook, seen: &SeenUrls) -> Vec<Passage> {
+        let options = self.inner.options;
+        let request = SearchRequest {
+            collections: input.collections.clone(),
+            min_cosine: Some(options.min_cosine),
+            per_document: Some(options.per_document),
+            conversation: Some(self.turn.conversation_id),
+            ..SearchRequest::new("", &input.message, options.retrieval_limit)
+        };
+        let found = tokio::select! {
+            found = self.inner.retrieve.search(&request) => found,
+            () = self.turn.cancel.cancelled() => return vec![],
+        };
+        let hits = match found {
+            Ok(answer) => answer.hits,
+            Err(error) => {
+                self.retrieval_failed(&error);
+                return vec![];
+            }
+        };
+        let mut passages = Vec::with_capacity(hits.len());
+        let mut sources = Vec::with_capacity(hits.len());
+        for hit in hits {
+            let n = book.number(hit.chunk_id);
+            seen.add_text(&hit.text);
+            seen.add_text(&hit.uri);
+            sources.push(Source {
+                n,
+                document_id: hit.document_id,
+                chunk_id: hit.chunk_id,
+                title: hit.title.clone(),
+                uri: hit.uri,
+                snippet: snippet(&hit.text),
+                score: hit.score,
+                start: hit.start,
+                end: hit.end,
+                page: hit.page,
+            });
+            passages.push(Passage { n, title: hit.title, text: hit.text });
+        }
+        if !sources.is_empty() {
+            self.turn.log.append(RunnerEvent::Sources(sources));
+        }
+        passages
+    }
+
+    fn retrieval_failed(&self, error: &KnowledgeError) {
+        tracing::warn!(turn.id = %self.turn.turn_id, %error, "automatic retrieval failed");
+        self.turn.log.append(RunnerEvent::Notice(Notice {
+            code: "retrieval_failed",
+            title: "The knowledge base could not be searched".to_owned(),
+            message: error.to_string(),
+        }));
+    }
+
+    fn fail(&self, code: &'static str, message: String) {
+        self.turn.log.append(RunnerEvent::Error { code, message, retryable: false, retry_after_ms: None });
+    }
+
+    async fn store_end(&self, outcome: &TurnOutcome, frames: Frames) {
+        let Fold { progress, error, .. } = self.turn.log.fold();
+        let end = turns::TurnEnd {
+            progress,
+            frames,
+            finish: outcome.finish.as_str(),
+            fallback_reason: outcome.fallback_reason,
+            usage: outcome.usage,
+            telemetry: serde_json::to_value(outcome.telemetry).unwrap_or_default(),
+            error: error.map(|e| e.to_value()),
+        };
+        if let Err(error) = turns::finish(&self.inner.db, self.turn.turn_id, end).await {
+            tracing::error!(turn.id = %self.turn.turn_id, %error, "the end of a turn could not be stored");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The socket: several turns on one, cancel, refusals.
+
+use super::*;
+use crate::upstream::{Script, Signal, Step, Upstream, openai};
+use serde_json::json;
+use std::time::Instant;
+
+#[tokio::test]
+async fn two_turns_share_a_socket_and_a_second_one_watches_the_conversation() {
+    let go = Signal::new();
+    let slow = Script::stream([openai::text("slow"), Step::Wait(go.clone()), openai::finish("stop"), openai::done()]);
+    let upstream = Upstream::start([slow, openai::answer(&["quick"])]).await;
+    let service = Service::behind(&upstream, &[]).await;
+    let mut socket = service.socket().await;
+    let mut chat = json!({"type": "chat", "request_id": "a", "message": "Hi", "retrieval": "off"});
+    socket.send(chat.clone()).await;
+    let start = socket.next().await.unwrap();
+    assert_eq!((&start["state"], &start["request_id"], &start["seq"]), (&json!("turn_start"), &json!("a"), &json!(1)));
+    while socket.next().await.unwrap()["state"] != "delta" {}
+
+    let mut watcher = service.socket().await;
+    watcher.send(json!({"type": "subscribe", "conversation_id": start["conversation_id"]})).await;
+    let seen = watcher.next().await.unwrap();
+    assert_eq!((&seen["turn_id"], &seen["seq"], seen.get("request_id")), (&start["turn_id"], &json!(1), None));
+
+    chat["request_id"] = json!(2);
+    socket.send(chat).await;
+    let quick = socket.turn().await;
+    assert_eq!((&quick[0]["request_id"], &quick.last().unwrap()["finish"]), (&json!(2), &json!("complete")));
+    go.send();
+    let rest = socket.turn().await;
+    assert_eq!(rest.last().unwrap()["turn_id"], start["turn_id"]);
+    watcher.turn().await;
+    // A turn that somebody else begins in the conversation.
+    let body = json!({"message": "More", "conversation_id": start["conversation_id"], "retrieval": "off"});
+    let other = service.chat(body).await;
+    let seen = watcher.turn().await;
+    assert_eq!(seen[0]["turn_id"], other.named("turn_start")[0]["turn_id"]);
+    assert_eq!(seen.len(), other.all.len());
+}
+
+#[tokio::test]
+async fn cancel_stops_the_provider_within_a_quarter_of_a_second() {
+    let endless = || {
+        let words = (0..2000).flat_map(|_| [openai::text("word "), Step::Sleep(Duration::from_millis(5))]);
+        Script::stream(words.collect::<Vec<_>>())
+    };
+    let upstream = Upstream::start([endless(), endless()]).await;
+    let service = Service::behind(&upstream, &[]).await;
+    let mut socket = service.socket().await;
+    for by_socket in [true, false] {
+        socket.send(json!({"type": "chat", "message": "Hi", "retrieval": "off"})).await;
+        let start = socket.next().await.unwrap();
+        while socket.next().await.unwrap()["state"] != "delta" {}
+        let asked = Instant::now();
+        if by_socket {
+            socket.send(json!({"type": "cancel", "turn_id": start["turn_id"]})).await;
+        } else {
+            let path = format!("/api/v1/turns/{}/cancel", start["turn_id"].as_str().unwrap());
+            assert_eq!(service.post(&path, &json!({})).send().await.unwrap().status(), 202);
+        }
+        let end = socket.turn().await.pop().unwrap();
+        assert!(asked.elapsed() < Duration::from_millis(250), "{:?}", asked.elapsed());
+        assert_eq!((&end["state"], &end["finish"]), (&json!("aborted"), &json!("cancelled")));
+        let served = upstream.over(usize::from(!by_socket)).await;
+        assert!(served.left.unwrap() - asked < Duration::from_millis(250));
+        assert!(served.bytes_after_left < 2048, "{served:?}");
+        let path = format!("/api/v1/turns/{}", start["turn_id"].as_str().unwrap());
+        let kept: Value = service.get(&path).send().await.unwrap().json().await.unwrap();
+        assert!(kept["text"].as_str().unwrap().starts_with("word "), "{kept}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_with_a_problem_and_the_socket_stays() {
+    let service = Service::start().await;
+    let mut socket = service.socket().await;
+    let cases = [
+        (json!({"type": "ping"}), "pong", ""),
+        (json!({"type": "dance", "request_id": 1}), "problem", "invalid_message"),
+        (json!({"type": "chat", "request_id": 1}), "problem", "invalid_field"),
+        (json!({"type": "chat", "request_id": 1, "message": "x", "colour": 1}), "problem", "invalid_field"),
+        (
+            json!({"type": "chat", "request_id": 1, "message": "x", "collection": "none"}),
+            "problem",
+            "unknown_collection",
+        ),
+        (json!({"type": "subscribe", "request_id": 1}), "problem", "invalid_message"),
+        (json!({"type": "subscribe", "request_id": 1, "turn_id": uuid::Uuid::nil()}), "problem", "not_found"),
+        (json!({"type": "subscribe", "request_id": 1, "conversation_id": uuid::Uuid::nil()}), "problem", "not_found"),
+        (json!({"type": "cancel", "request_id": 1, "turn_id": uuid::Uuid::nil()}), "problem", "not_found"),
+        (json!([]), "problem", "invalid_field"),
+    ];
+    for (message, kind, code) in cases {
+        socket.send(message.clone()).await;
+        let answer = socket.next().await.unwrap();
+        assert_eq!(answer["type"], kind, "{message}: {answer}");
+        if kind == "problem" {
+            assert_eq!(answer["code"], code, "{message}: {answer}");
+            assert_eq!(answer.get("request_id"), message.get("request_id"), "{message}");
+        }
+    }
+    assert_eq!(service.socket_with(&[("origin", "http://evil.example")]).await.err(), Some(403));
+    assert_eq!(service.socket_with(&[("host", "evil.example")]).await.err(), Some(421));
+}
