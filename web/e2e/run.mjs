@@ -1,0 +1,62 @@
+// Runs the end-to-end tests: each file of e2e/tests, in order, in one browser. `node e2e/run.mjs chat` runs those
+// whose name contains the word; measurements (`measure-…`) run only so, on a machine that has nothing else to do.
+
+import { readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { startBrowser } from "./browser.mjs";
+
+const folder = join(dirname(fileURLToPath(import.meta.url)), "tests");
+const words = process.argv.slice(2);
+const files = readdirSync(folder).filter((f) => f.endsWith(".mjs") && (words.length === 0 ? !f.startsWith("measure-") : words.some((w) => f.includes(w)))).sort();
+const browser = await startBrowser();
+let passed = 0;
+let failed = 0;
+
+/** A page that counts what must not happen. */
+async function openPage(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, reducedMotion: "reduce", ...options });
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]).catch(() => undefined);
+  const page = await context.newPage();
+  page.faults = [];
+  page.requested = [];
+  page.on("pageerror", (error) => page.faults.push(String(error)));
+  page.on("console", (message) => {
+    if (message.type() === "error" && !/Failed to load resource|WebSocket connection/.test(message.text())) page.faults.push(message.text());
+  });
+  page.on("request", (request) => page.requested.push(request.url()));
+  return page;
+}
+
+for (const file of files) {
+  const { stand, tests } = await import(pathToFileURL(join(folder, file)));
+  const stage = await stand();
+  for (const [name, run] of Object.entries(tests)) {
+    const began = Date.now();
+    const pages = [];
+    const context = {
+      stage,
+      open: async (options) => {
+        const page = await openPage(options);
+        pages.push(page);
+        return page;
+      },
+    };
+    try {
+      await run(context);
+      const faults = pages.flatMap((p) => p.faults);
+      if (faults.length > 0) throw new Error(`the page complained: ${faults.join("; ")}`);
+      passed++;
+      console.log(`ok    ${file}: ${name} (${Date.now() - began} ms)`);
+    } catch (error) {
+      failed++;
+      console.log(`FAIL  ${file}: ${name}\n      ${error.stack}`);
+      if (process.env.E2E_SHOTS) for (const [i, p] of pages.entries()) await p.screenshot({ path: join(process.env.E2E_SHOTS, `${file}-${name.replace(/\W+/g, "-")}-${i}.png`) }).catch(() => undefined);
+    }
+    for (const page of pages) await page.context().close();
+  }
+  await stage.close();
+}
+await browser.close();
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);

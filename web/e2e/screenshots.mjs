@@ -1,0 +1,123 @@
+// Draws every page into docs/screenshots: wide and narrow, light and dark. `node e2e/screenshots.mjs chat` draws
+// those whose name contains the word. Look at them afterwards; that is what they are for.
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { startBrowser } from "./browser.mjs";
+import { answered, ask, until } from "./expect.mjs";
+import { QUESTION, earlier, library, pages, scripts } from "./scene.mjs";
+import { root, startStand } from "./stand.mjs";
+
+const folder = join(root, "docs/screenshots");
+mkdirSync(folder, { recursive: true });
+const words = process.argv.slice(2);
+const wanted = (name) => words.length === 0 || words.some((w) => name.includes(w));
+
+const SIZES = {
+  desktop: { viewport: { width: 1440, height: 900 } },
+  phone: { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true },
+};
+
+const browser = await startBrowser();
+const empty = await startStand({ provider: "local" });
+const stand = await startStand({ scripts, pages, settings: ["tools.fetch_url.cache_ttl_ms=0"] });
+await stand.add("default", library());
+for (const question of earlier) {
+  await (await fetch(`${stand.api}/api/v1/chat`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ message: question }) })).text();
+}
+
+let conversation;
+
+const scenes = {
+  async first(page) {
+    await page.goto(empty.url);
+    await page.locator(".steps").waitFor();
+  },
+  async chat(page, size) {
+    if (conversation === undefined) {
+      await page.goto(stand.url);
+      await page.waitForSelector("#question");
+      await ask(page, QUESTION);
+      await answered(page, 60_000);
+      conversation = page.url();
+    } else {
+      await page.goto(conversation);
+      await answered(page);
+    }
+    await page.waitForTimeout(700);
+    if ((await page.locator(".timeline-head").count()) > 0) await page.locator(".timeline-head").click();
+    await page.waitForTimeout(300);
+    await page.locator(".thread").evaluate((e, narrow) => (e.scrollTop = narrow ? e.scrollHeight : 0), size === "phone");
+    await page.waitForTimeout(300);
+  },
+  async streaming(page) {
+    await page.goto(stand.url);
+    await page.waitForSelector("#question");
+    await page.fill("#question", QUESTION);
+    await page.locator("form.composer button[type=submit]").click();
+    await page.locator(".card.search").waitFor({ timeout: 20_000 });
+    await page.locator(".timeline-head").click();
+    await until(async () => (await page.locator(".answer").innerText()).includes("wrong for a report"), "the second round", 20_000);
+    await page.waitForTimeout(500);
+  },
+  async timeline(page) {
+    await page.goto(conversation);
+    await answered(page);
+    await page.waitForTimeout(700);
+    if ((await page.locator(".timeline-head").count()) === 0) return;
+    await page.locator(".timeline-head").click();
+    await page.locator(".picture [role=slider]").focus();
+    for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowRight");
+    await page.waitForTimeout(200);
+  },
+  async knowledge(page) {
+    await page.goto(`${stand.url}/knowledge/default`);
+    await page.locator(".doc-row").first().waitFor();
+    await page.waitForTimeout(500);
+  },
+  async document(page) {
+    await page.goto(`${stand.url}/knowledge/default/note-4-sql-select.html?from=30&to=160`);
+    await page.locator(".document dl").waitFor();
+    await page.waitForTimeout(700);
+  },
+  async search(page) {
+    await page.goto(`${stand.url}/search`);
+    await page.getByRole("searchbox", { name: "What to look for" }).fill("who waits for a locked row");
+    await page.keyboard.press("Enter");
+    await page.locator(".hit").first().waitFor();
+    await page.waitForTimeout(300);
+    const hit = page.locator(".play-column").nth(1).locator(".hit").first();
+    await hit.hover();
+    await page.waitForTimeout(300);
+  },
+  async status(page) {
+    await page.goto(`${stand.url}/status`);
+    await page.waitForTimeout(2500);
+    for (const question of earlier) await fetch(`${stand.api}/api/v1/chat`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ message: question }) }).then((r) => r.text());
+    await page.waitForTimeout(7000);
+  },
+  async settings(page) {
+    await page.goto(`${stand.url}/settings`);
+    await page.locator(".option").first().waitFor();
+    await page.waitForTimeout(300);
+  },
+};
+
+for (const [size, options] of Object.entries(SIZES)) {
+  for (const colorScheme of ["light", "dark"]) {
+    const context = await browser.newContext({ ...options, colorScheme, reducedMotion: "reduce", locale: "en-GB" });
+    await context.addInitScript((open) => localStorage.setItem("tailrace.prefs", JSON.stringify({ toolMode: "inline", language: "en", sourcesOpen: open })), size === "desktop");
+    for (const [name, scene] of Object.entries(scenes)) {
+      if (!wanted(name) && !(name === "chat" && conversation === undefined && wanted("timeline"))) continue;
+      const page = await context.newPage();
+      await scene(page, size);
+      await page.screenshot({ path: join(folder, `${name}-${size}-${colorScheme}.png`) });
+      await page.close();
+      console.log(`${name}-${size}-${colorScheme}`);
+    }
+    await context.close();
+  }
+}
+await browser.close();
+await stand.close();
+await empty.close();

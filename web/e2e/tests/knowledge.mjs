@@ -1,0 +1,144 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { spoken } from "../model.mjs";
+import { startStand } from "../stand.mjs";
+import { answered, ask, assert, until } from "../expect.mjs";
+
+const scripts = new Map([["sluice", [spoken("The sluice is opened at six [1].")]], ["level of the tailrace", [spoken("Because water backs up [1].")]]]);
+
+export const stand = () => startStand({ scripts });
+
+const english = (page) => page.addInitScript(() => localStorage.getItem("tailrace.prefs") ?? localStorage.setItem("tailrace.prefs", JSON.stringify({ language: "en" })));
+
+export const tests = {
+  async "first run: three steps, the samples, and an answer with its source"({ stage, open }) {
+    const page = await open();
+    await english(page);
+    await page.goto(stage.url);
+    await page.locator(".steps li").nth(2).waitFor();
+    await page.getByRole("button", { name: "Add three samples" }).click();
+    await until(async () => (await page.inputValue("#question")) !== "", "a first question is offered", 30_000);
+    await page.locator("#question").press("Enter");
+    await answered(page);
+    await page.locator(".md .cite:not(:disabled)").first().click();
+    assert.match(await page.locator(".source.on").innerText(), /tailrace/i);
+  },
+
+  async "an upload becomes an answer with a citation to its passage"({ stage, open }) {
+    const file = join(stage.data, "mill.md");
+    writeFileSync(file, "# The mill\n\nThe sluice of Grinder's Ford is opened at six in the morning by the oldest apprentice.\n");
+    const page = await open();
+    await english(page);
+    await page.goto(`${stage.url}/knowledge/default`);
+    const [chooser] = await Promise.all([page.waitForEvent("filechooser"), page.getByRole("button", { name: "Choose files" }).click()]);
+    await chooser.setFiles(file);
+    await until(async () => (await page.locator(".upload.indexed").count()) === 1, "the upload is searchable", 30_000);
+    await until(async () => (await page.locator(".doc-row", { hasText: "mill.md" }).count()) === 1, "a row in the table");
+    await page.goto(stage.url);
+    await page.waitForSelector("#question");
+    await ask(page, "When is the sluice of Grinder's Ford opened?");
+    await answered(page);
+    await page.locator(".md .cite:not(:disabled)").first().click();
+    const source = page.locator(".source.on");
+    assert.match(await source.innerText(), /six in the morning/);
+    await source.locator("a.textlink").click();
+    await page.locator(".document").waitFor();
+    assert.match(page.url(), /from=\d+&to=\d+/);
+    if ((await page.locator(".doc-text").count()) > 0) assert.match(await page.locator(".highlighted").first().innerText(), /Grinder's Ford/);
+  },
+
+  async "refused files say why, and can be tried again"({ stage, open }) {
+    const page = await open();
+    await english(page);
+    await page.goto(`${stage.url}/knowledge/default`);
+    const [chooser] = await Promise.all([page.waitForEvent("filechooser"), page.getByRole("button", { name: "Choose files" }).click()]);
+    await chooser.setFiles([{ name: "noise.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2, 255, 254, 0, 0, 9]) }]);
+    const row = page.locator(".upload.refused, .upload.failed");
+    await row.waitFor();
+    assert.ok((await row.locator(".upload-reason").innerText()).length > 10);
+    await row.getByRole("button").click();
+    await row.waitFor();
+  },
+
+  async "deleting gives its proof, and the document is found no more"({ stage, open }) {
+    await stage.add("default", [{ id: "gone", title: "Soon gone", uri: "gone.md", text: "Zanzibar marmalade is made from bitter oranges." }]);
+    const page = await open();
+    await english(page);
+    await page.goto(`${stage.url}/knowledge/default/gone`);
+    await page.locator(".document").getByRole("button", { name: "What to do with this document" }).click();
+    await page.getByRole("menuitem", { name: "Delete" }).click();
+    await page.locator("dialog .bad").click();
+    await page.locator(".proof").waitFor();
+    assert.match(await page.locator(".proof").innerText(), /Soon gone is deleted: 1 points? before, 0 now/);
+    const found = await (await fetch(`${stage.api}/api/v1/collections/default/search`, {
+      method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ query: "Zanzibar marmalade", mode: "sparse" }),
+    })).json();
+    assert.equal(found.hits.length, 0);
+  },
+
+  async "collections are made and deleted"({ stage, open }) {
+    const page = await open();
+    await english(page);
+    await page.goto(`${stage.url}/knowledge`);
+    await page.getByRole("button", { name: "New collection" }).click();
+    await page.keyboard.type("hand book");
+    await page.keyboard.press("Enter");
+    await until(() => page.url().endsWith("/knowledge/hand-book"), "the new collection");
+    await page.locator(".empty").waitFor();
+    await page.getByRole("button", { name: "What to do with this collection" }).click();
+    await page.getByRole("menuitem", { name: "Delete this collection" }).click();
+    await page.locator("dialog .bad").click();
+    await until(() => page.url().endsWith("/knowledge/default"), "back at default");
+  },
+
+  async "the playground shows three ways side by side and joins what is the same"({ stage, open }) {
+    await stage.add("default", [0, 1, 2, 3, 4].map((i) => ({ id: `m${i}`, title: `Mill ${i}`, uri: `m${i}.md`, text: `Water wheel number ${i} turns in the stream behind the mill.` })));
+    const page = await open();
+    await english(page);
+    await page.goto(`${stage.url}/search`);
+    await page.getByPlaceholder("What to look for").fill("water wheel");
+    await page.keyboard.press("Enter");
+    await until(async () => (await page.locator(".play-column .hit").count()) > 6, "hits in three columns");
+    assert.deepEqual(await page.locator(".play-column h2").allInnerTexts(), ["Meaning", "Hybrid", "Keywords"]);
+    await until(async () => (await page.locator(".joins path").count()) > 3, "joins");
+    await page.locator(".hit .textlink").first().click();
+    assert.match(await page.locator(".explain").first().innerText(), /cosine/i);
+    await page.getByPlaceholder("Filter: field").fill("title");
+    await page.getByPlaceholder("equals").fill("Mill 3");
+    await page.keyboard.press("Enter");
+    await until(async () => (await page.locator(".play-column").first().locator(".hit").count()) === 1, "one hit after the filter");
+  },
+
+  async "ten thousand rows stay quick"({ stage, open }) {
+    const page = await open();
+    await english(page);
+    const documents = Array.from({ length: 10_000 }, (_, i) => ({ id: `d${i}`, title: `Document ${i}`, uri: `folder/${i}.md`, status: i % 50 === 0 ? "failed" : "indexed", error: i % 50 === 0 ? { code: "x", message: "not text" } : undefined, chunks: i % 40, bytes: i * 37, mime: "text/markdown", updated_at: new Date(1.7e12 + i * 1e5).toISOString() }));
+    await page.route("**/api/v1/collections/default/documents?*", (route) => {
+      const after = new URL(route.request().url()).searchParams.get("after");
+      const at = after === null ? 0 : Number(after);
+      const part = documents.slice(at, at + 500);
+      return route.fulfill({ json: { documents: part, ...(at + 500 < documents.length ? { next: String(at + 500) } : {}) } });
+    });
+    await page.goto(`${stage.url}/knowledge/default`);
+    await until(async () => (await page.locator(".filters .chip").first().innerText()).includes("10,000"), "all rows are known");
+    assert.ok((await page.locator(".doc-row").count()) < 60, "only what is seen is in the page");
+    const ms = await page.evaluate(async () => {
+      const box = document.querySelector(".doc-rows");
+      const times = [];
+      for (let i = 0; i < 60; i++) {
+        const began = performance.now();
+        box.scrollTop = i * 6000;
+        await new Promise((r) => requestAnimationFrame(() => setTimeout(r)));
+        times.push(performance.now() - began);
+      }
+      return times.sort((a, b) => a - b)[54];
+    });
+    console.log(`      scrolling: 90 % of the frames within ${Math.round(ms)} ms`);
+    assert.ok(ms < 300, `scrolling: 90 % of the frames within ${ms} ms`);
+    await page.getByRole("columnheader", { name: "Size" }).getByRole("button").click();
+    assert.match(await page.locator(".doc-row").first().innerText(), /\d/);
+    await page.locator(".filters .chip", { hasText: "Failed" }).click();
+    await until(async () => (await page.locator(".filters .chip", { hasText: "Failed" }).getAttribute("aria-pressed")) === "true", "filtered");
+    assert.match(await page.locator(".doc-row").first().innerText(), /not text/);
+  },
+};

@@ -1,0 +1,131 @@
+// The wire types of the routes, as API.md has them; what a server of the day may leave out is optional.
+
+export interface Collection {
+  name: string;
+  embedding_model: string;
+  dimension: number;
+  language: string;
+  keyword_language?: string;
+  documents: number;
+  chunks: number;
+  created_at?: string;
+}
+
+export type DocumentStatus = "queued" | "extracting" | "chunking" | "embedding" | "indexed" | "failed";
+
+export interface DocumentInfo {
+  id: string;
+  title: string;
+  uri: string;
+  status: DocumentStatus;
+  stage?: string;
+  error?: { code?: string; message?: string } | string;
+  version?: number;
+  hash?: string;
+  bytes?: number;
+  mime?: string;
+  chunks?: number;
+  notes?: string[];
+  metadata?: Record<string, unknown>;
+  created_at?: string;
+  updated_at?: string;
+}
+
+export interface Chunk {
+  id?: string;
+  chunk_id?: string;
+  ordinal?: number;
+  text: string;
+  start: number;
+  end: number;
+  page?: number;
+  heading_path?: string[];
+}
+
+export interface Taken {
+  id: string;
+  job_id?: string;
+  status: DocumentStatus;
+  unchanged: boolean;
+  chunks?: number;
+  notes?: string[];
+  error?: { detail?: string; code?: string };
+}
+
+export type SearchMode = "hybrid" | "dense" | "sparse";
+
+export interface Hit {
+  document_id: string;
+  chunk_id: string;
+  title: string;
+  uri: string;
+  text: string;
+  score: number;
+  start: number;
+  end: number;
+  page?: number;
+  metadata: Record<string, unknown>;
+  explain?: Record<string, unknown>;
+}
+
+export interface SearchAnswer {
+  hits: Hit[];
+  took_ms: number;
+  watermark: number;
+  dropped?: { chunk_id?: string; title?: string; reason: string }[];
+  steps?: Record<string, number>;
+}
+
+export interface Conversation {
+  id: string;
+  title: string;
+  created_at: string;
+  updated_at: string;
+  messages: number;
+}
+
+export interface Provider {
+  id: string;
+  model: string;
+  native_tools?: boolean;
+}
+
+export interface Tool {
+  name: string;
+  description: string;
+}
+
+export interface Key {
+  id: string;
+  name: string;
+  scopes: string[];
+  collections?: string[];
+  expires_at?: string | null;
+  created_at?: string;
+  last_used_at?: string | null;
+}
+
+export interface Job {
+  id: string;
+  document_id?: string;
+  status: string;
+  stage?: string;
+  error?: string | { message?: string };
+  done?: number;
+  total?: number;
+}
+
+export interface ChatBody {
+  message: string;
+  conversation_id?: string;
+  replace_message_id?: string;
+  collection?: string | string[];
+  provider?: string;
+  model?: string;
+  tool_mode?: string;
+  tools?: string[];
+  retrieval?: string;
+  reasoning_effort?: string;
+  limits?: Partial<Record<"max_continuations" | "max_tools_per_round" | "max_tools_total" | "tool_timeout_ms", number>>;
+  on_disconnect?: "continue" | "cancel";
+}

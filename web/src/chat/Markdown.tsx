@@ -1,0 +1,26 @@
+// A growing Markdown text in the page.
+
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { Renderer } from "../markdown/renderer";
+import { markCitations } from "./citations";
+
+export function Markdown({ text, done }: { text: string; done: boolean }) {
+  const root = useRef<HTMLDivElement>(null);
+  const renderer = useRef<Renderer | undefined>(undefined);
+  const latest = useRef({ text, done });
+  latest.current = { text, done };
+  const frame = useRef(0);
+
+  useLayoutEffect(() => {
+    if (root.current === null) return;
+    renderer.current ??= new Renderer(root.current, markCitations);
+    const draw = (): void => {
+      frame.current = 0;
+      const { text, done } = latest.current;
+      if (renderer.current?.update(text, done) === true && frame.current === 0) frame.current = requestAnimationFrame(draw);
+    };
+    draw();
+  }, [text, done]);
+  useEffect(() => () => cancelAnimationFrame(frame.current), []);
+  return <div class="md" ref={root} />;
+}

@@ -1,0 +1,20 @@
+// A page whose code is fetched when it is first looked at.
+
+import type { FunctionComponent } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
+  let loaded: FunctionComponent | undefined;
+  return function Lazy() {
+    const [, again] = useState(0);
+    useEffect(() => {
+      if (loaded !== undefined) return;
+      void load().then((component) => {
+        loaded = component;
+        again(1);
+      });
+    }, []);
+    const Loaded = loaded;
+    return Loaded === undefined ? null : <Loaded />;
+  };
+}

@@ -1,0 +1,114 @@
+// What the server does now: whether it can answer, how much it has, how fast it is. Read every two seconds.
+
+import { useEffect, useState } from "preact/hooks";
+import { capabilities } from "../api/capability";
+import { api } from "../api/client";
+import { asProblem, type Problem } from "../api/problem";
+import { collections, loadChoices, providers } from "../chat/choices";
+import { bytes, duration, fixed } from "../format";
+import { number, t, tWord } from "../i18n";
+import { PageHead } from "../ui/PageHead";
+import { ProblemBox } from "../ui/ProblemBox";
+import { Chart } from "./Chart";
+import { gauge, mean, parseMetrics, rate, type Reading } from "./metrics";
+
+const EVERY_MS = 2000;
+const KEPT = 150;
+
+export function StatusPage() {
+  const [readings, setReadings] = useState<readonly Reading[]>([]);
+  const [status, setStatus] = useState<Record<string, unknown> | undefined>(undefined);
+  const [ready, setReady] = useState<string | undefined>(undefined);
+  const [problem, setProblem] = useState<Problem | undefined>(undefined);
+  useEffect(() => {
+    document.title = `${t("status")} · Tailrace`;
+    void loadChoices();
+    let gone = false;
+    const read = async (): Promise<void> => {
+      const [metrics, state, answer] = await Promise.allSettled([
+        api.metrics(), capabilities.peek().status ? api.status() : Promise.resolve(undefined), fetch("/readyz"),
+      ]);
+      if (gone) return;
+      if (metrics.status === "fulfilled") {
+        const reading = { at: performance.now(), sample: parseMetrics(metrics.value) };
+        setReadings((before) => [...before, reading].slice(-KEPT));
+        setProblem(undefined);
+      } else setProblem(asProblem(metrics.reason));
+      if (state.status === "fulfilled") setStatus(state.value);
+      setReady(answer.status === "rejected" ? "down" : answer.value.ok ? "ready" : "not_ready");
+    };
+    void read();
+    const timer = setInterval(() => {
+      if (document.visibilityState === "visible") void read();
+    }, EVERY_MS);
+    return () => {
+      gone = true;
+      clearInterval(timer);
+    };
+  }, []);
+  const last = readings.at(-1)?.sample;
+  const total = (name: string): string => number(last?.get(name) ?? 0);
+  const span = EVERY_MS * KEPT;
+  const until = readings.at(-1)?.at ?? 0;
+  const memory = gauge(readings, "process_resident_memory_bytes");
+  return (
+    <main class="statuspage" tabIndex={-1}>
+      <PageHead title={t("status")}>
+        {ready !== undefined && <span class={`status ${ready === "ready" ? "good" : "failed"}`} role="status"><i aria-hidden="true" />{tWord("ready", ready)}</span>}
+      </PageHead>
+      <div class="status-body">
+        {problem !== undefined && <ProblemBox problem={problem} />}
+        <section class="tiles">
+          <Tile label={t("turns")} value={total("tailrace_turns_total")} more={t("nComplete", { count: last?.get("tailrace_turns_total:complete") ?? 0 })} />
+          <Tile label={t("toolCalls")} value={total("tailrace_tool_calls_total")} more={t("nRefused", { count: last?.get("tailrace_tool_calls_total:rejected") ?? 0 })} />
+          <Tile label={t("tokensWritten")} value={total("tailrace_tokens_total:output")} more={t("nRead", { count: last?.get("tailrace_tokens_total:input") ?? 0 })} />
+          <Tile label={t("timeHidden")} value={duration((last?.get("tailrace_tool_overlap_seconds_sum") ?? 0) * 1000)} more={t("timeHiddenText")} />
+        </section>
+        <section class="charts">
+          <Chart label={t("tokensPerSecond")} points={rate(readings, "tailrace_tokens_total:output")} spanMs={span} until={until} tell={(v) => fixed(v, 1)} />
+          <Chart label={t("turnsPerMinute")} points={rate(readings, "tailrace_turns_total").map((p) => ({ ...p, value: p.value * 60 }))} spanMs={span} until={until} tell={(v) => fixed(v, 1)} />
+          <Chart label={t("firstDelta")} points={mean(readings, "tailrace_first_delta_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
+          <Chart label={t("turnTime")} points={mean(readings, "tailrace_turn_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
+          {memory.length > 0 && <Chart label={t("memory")} points={memory} spanMs={span} until={until} tell={bytes} />}
+        </section>
+        <section>
+          <h2>{t("collections")}</h2>
+          <table class="plain">
+            <thead><tr><th>{t("colName")}</th><th class="right">{t("documents")}</th><th class="right">{t("colChunks")}</th><th>{t("embeddingModel")}</th><th>{t("keywordLanguage")}</th></tr></thead>
+            <tbody>
+              {collections.value.map((c) => (
+                <tr key={c.name}>
+                  <td><a href={`/knowledge/${encodeURIComponent(c.name)}`}>{c.name}</a></td><td class="right">{number(c.documents)}</td>
+                  <td class="right">{number(c.chunks)}</td><td>{c.embedding_model}</td><td>{c.keyword_language ?? c.language}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+        <section>
+          <h2>{t("models")}</h2>
+          <table class="plain">
+            <thead><tr><th>{t("provider")}</th><th>{t("model")}</th><th>{t("nativeTools")}</th></tr></thead>
+            <tbody>{providers.value.map((p) => <tr key={p.id + p.model}><td>{tWord("provider", p.id)}</td><td>{p.model}</td><td>{p.native_tools === true ? t("yes") : t("no")}</td></tr>)}</tbody>
+          </table>
+        </section>
+        {status !== undefined && <section><h2>{t("details")}</h2><dl class="details">{flat(status).map(([key, value]) => <div key={key}><dt>{key}</dt><dd class="num">{value}</dd></div>)}</dl></section>}
+      </div>
+    </main>
+  );
+}
+
+function Tile({ label, value, more }: { label: string; value: string; more: string }) {
+  return <div class="tile"><span>{label}</span><b class="num">{value}</b><span class="small num">{more}</span></div>;
+}
+
+/** Whatever the server's status route tells, level by level. */
+export function flat(value: unknown, path = ""): [string, string][] {
+  if (typeof value !== "object" || value === null) {
+    const name = path.split(".").at(-1) ?? "";
+    if (typeof value === "number" && /bytes/.test(name)) return [[path, bytes(value)]];
+    if (typeof value === "number" && /_ms$/.test(name)) return [[path, duration(value)]];
+    return [[path, typeof value === "number" ? number(value, 3) : String(value)]];
+  }
+  return Object.entries(value).flatMap(([key, inner]) => flat(inner, path === "" ? key : `${path}.${key}`));
+}
