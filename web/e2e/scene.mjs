@@ -55,18 +55,39 @@ const topics = [
   ["What a tailrace is", "mills/tailrace.md", "A water mill gives its water back through the tailrace. If the tailrace is blocked, water backs up under the wheel, and the wheel has to push through it."],
 ];
 
-/** The library: each topic in full, and notes about it, so that there is something to scroll and to search. */
+const more = [
+  ["Character sets", "charset.md", "Text is stored in one encoding and converted for clients that ask for another."],
+  ["Client authentication", "client-authentication.md", "A file of rules says who may connect from where, and how they prove who they are."],
+  ["Collations", "collation.md", "How strings are ordered depends on language and version; an index must be built again when that changes."],
+  ["Connection pooling", "pooling.md", "A pool lends few connections to many clients, for a statement, a transaction or a session."],
+  ["Cursors", "cursors.md", "A cursor reads a long result piece by piece, so that it need not fit into memory."],
+  ["Data types", "datatype.md", "Numbers, text, times, ranges and documents, each with its own functions and costs."],
+  ["Extensions", "extend.md", "New types, functions and index methods can be added without changing the server."],
+  ["Foreign data", "fdw.md", "Tables of other servers appear as if they were here; conditions are sent along where possible."],
+  ["Full text search", "textsearch.md", "Documents become lists of word stems, queries match them, and a rank orders what is found."],
+  ["Generated columns", "ddl-generated.md", "A column can be computed from others when a row is written."],
+  ["Logical replication", "logical-replication.md", "Changes are sent row by row to subscribers, which may have indexes of their own."],
+  ["Memory settings", "runtime-memory.md", "Shared buffers hold pages, work memory is for each sort and each hash, many times over."],
+  ["Parallel query", "parallel-query.md", "A plan can be divided among processes where its parts are independent and large."],
+  ["Query plans", "using-explain.md", "The plan shows how tables are read and joined, with estimates beside what really happened."],
+  ["Roles and grants", "user-manag.md", "A role owns things and is granted rights; one role can be a member of others."],
+  ["Row security", "row-security.md", "Policies decide row by row what a role may see and change."],
+  ["Sequences", "sequence.md", "A sequence gives numbers that never repeat, though some may be missing."],
+  ["Statistics for the planner", "planner-stats.md", "Samples of each column tell the planner how many rows to expect."],
+  ["Streaming replication", "warm-standby.md", "A standby replays the log as it is written and can answer questions meanwhile."],
+  ["Tablespaces", "manage-tablespaces.md", "Tables can live on another disk, named once and used everywhere."],
+  ["The write-ahead log", "wal.md", "What changes is first written to a log; after a crash the log is replayed."],
+  ["Triggers", "triggers.md", "Code that runs before or after a row is changed, or once for a statement."],
+  ["Views", "views.md", "A stored query that looks like a table; a materialized one also keeps its result."],
+  ["Keeping eels out of the wheel", "mills/eels.md", "A grating in the headrace keeps eels and branches away from the wheel."],
+  ["Mill rights on the Aller", "mills/rights.md", "Whoever holds water in a dry summer may do so for four hours a day."],
+];
+
+/** The library: what is asked about, and enough else to scroll through. */
 export function library() {
-  const documents = topics.map(([title, uri, text]) => ({ id: uri, title, uri, mime: uri.endsWith("html") ? "text/plain" : "text/markdown", text: `# ${title}\n\n${text}\n` }));
-  for (let i = 1; i <= 4; i++) {
-    for (const [title, uri, text] of topics) {
-      const sentences = text.match(/[^.]+\.\s*/g);
-      const some = Array.from({ length: 5 + 3 * i }, (_, k) => sentences[(i + k) % sentences.length].trim()).join(" ");
-      documents.push({
-        id: `note-${i}-${uri}`, title: `${title}, notes ${i}`, uri: `notes/${i}/${uri.replace(/\.\w+$/, ".md")}`, mime: "text/markdown",
-        text: `# Notes on ${title}\n\n${some}\n\n## What to remember\n\n${text}\n\n## Open questions\n\n${some}\n`, metadata: { author: i % 2 ? "ada" : "grace", lang: "en" },
-      });
-    }
-  }
-  return documents;
+  return [...topics, ...more].map(([title, uri, text], i) => ({
+    id: uri, title, uri, mime: uri.endsWith("html") ? "text/plain" : "text/markdown",
+    text: `# ${title}\n\n${text}\n\n${i < topics.length ? `## Remember\n\n${text.replace(/\.$/, "").split(". ").reverse().join(". ")}.\n` : ""}`,
+    metadata: { author: i % 2 ? "ada" : "grace" },
+  }));
 }

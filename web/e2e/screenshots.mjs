@@ -26,6 +26,15 @@ for (const question of earlier) {
   await (await fetch(`${stand.api}/api/v1/chat`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ message: question }) })).text();
 }
 
+const keep = new Set();
+const list = async () => (await (await fetch(`${stand.api}/api/v1/conversations?limit=200`)).json()).conversations.map((c) => c.id);
+for (const id of await list()) keep.add(id);
+
+/** What a scene has asked must not fill the list of the next. */
+async function tidy() {
+  for (const id of await list()) if (!keep.has(id)) await fetch(`${stand.api}/api/v1/conversations/${id}`, { method: "DELETE" });
+}
+
 let conversation;
 
 const scenes = {
@@ -40,6 +49,7 @@ const scenes = {
       await ask(page, QUESTION);
       await answered(page, 60_000);
       conversation = page.url();
+      keep.add(conversation.split("/").at(-1));
     } else {
       await page.goto(conversation);
       await answered(page);
@@ -76,7 +86,7 @@ const scenes = {
     await page.waitForTimeout(500);
   },
   async document(page) {
-    await page.goto(`${stand.url}/knowledge/default/note-4-sql-select.html?from=30&to=160`);
+    await page.goto(`${stand.url}/knowledge/default/sql-select.html?from=24&to=200`);
     await page.locator(".document dl").waitFor();
     await page.waitForTimeout(700);
   },
@@ -113,6 +123,7 @@ for (const [size, options] of Object.entries(SIZES)) {
       await scene(page, size);
       await page.screenshot({ path: join(folder, `${name}-${size}-${colorScheme}.png`) });
       await page.close();
+      await tidy();
       console.log(`${name}-${size}-${colorScheme}`);
     }
     await context.close();
