@@ -1,6 +1,7 @@
 // Draws every page into docs/screenshots: wide and narrow, light and dark. `node e2e/screenshots.mjs chat` draws
 // those whose name contains the word. Look at them afterwards; that is what they are for.
 
+import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { startBrowser } from "./browser.mjs";
@@ -129,6 +130,8 @@ for (const [size, options] of Object.entries(SIZES)) {
     await context.close();
   }
 }
+// A third of the size where pngquant is there (apt install pngquant).
+spawnSync("sh", ["-c", "command -v pngquant >/dev/null && pngquant --force --ext .png --skip-if-larger --quality 85-99 *.png"], { cwd: folder });
 await browser.close();
 await stand.close();
 await empty.close();

@@ -5,14 +5,13 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { capabilities } from "../api/capability";
 import { api } from "../api/client";
 import type { Source } from "../frame";
-import { shortUri } from "../format";
-import { fixed } from "../format";
+import { fixed, shortUri } from "../format";
 import { t } from "../i18n";
 import { prefs, setPrefs } from "../prefs";
 import { pathOf } from "../route";
 import { Icon } from "../ui/Icon";
 import { collections } from "./choices";
-import { bestSentence } from "./passage";
+import { bestSentence, readable } from "./passage";
 import { exchanges, sources } from "./thread";
 
 /** The number whose passage is looked at, and where it was asked for. */
@@ -68,7 +67,7 @@ export function SourcesPanel() {
 
 function SourceItem({ source, on, from }: { source: Source; on: boolean; from: { collection: string; scope: string } | undefined }) {
   const question = exchanges.value.findLast((e) => e.live.turn.value.sources.some((s) => s.n === source.n))?.question ?? "";
-  const { before, best, after } = bestSentence(source.snippet, question);
+  const { before, best, after } = bestSentence(readable(source.snippet), question);
   const share = Math.max(0, Math.min(1, source.score));
   return (
     <article class={`source${on ? " on" : ""}`} data-source={source.n} tabIndex={-1} onClick={() => (shown.value = source.n)}>
@@ -192,7 +191,7 @@ export function CitePreview() {
     <div class={`cite-preview${p.above ? " above" : ""}`} role="tooltip" style={{ left: `${p.left}px`, top: `${p.top}px` }}>
       <b>{p.source.title}</b>
       <span class="source-where">{shortUri(p.source.uri)}{p.source.page !== undefined && ` · ${t("page", { n: p.source.page })}`}</span>
-      <p>{p.source.snippet}</p>
+      <p>{readable(p.source.snippet)}</p>
     </div>
   );
 }

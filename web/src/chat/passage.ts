@@ -1,5 +1,10 @@
 // Which sentence of a passage has most to do with a question: by words in common. It is only highlighted.
 
+/** A passage as it is read: marks of headings say nothing without their lines. */
+export function readable(passage: string): string {
+  return passage.replace(/(^|\s)#{1,6}\s+(?=\S)/g, "$1");
+}
+
 export function bestSentence(passage: string, question: string): { before: string; best: string; after: string } {
   const asked = words(question);
   const sentences = passage.match(/[^.!?\n]+[.!?\n]*\s*/g) ?? [passage];

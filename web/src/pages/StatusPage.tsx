@@ -48,7 +48,8 @@ export function StatusPage() {
   }, []);
   const last = readings.at(-1)?.sample;
   const total = (name: string): string => number(last?.get(name) ?? 0);
-  const span = EVERY_MS * KEPT;
+  // At first a minute fills the width, later all that is kept.
+  const span = Math.min(EVERY_MS * KEPT, Math.max(60_000, (readings.at(-1)?.at ?? 0) - (readings[0]?.at ?? 0)));
   const until = readings.at(-1)?.at ?? 0;
   const memory = gauge(readings, "process_resident_memory_bytes");
   return (

@@ -6,6 +6,7 @@ import { api } from "../api/client";
 import { asProblem, type Problem } from "../api/problem";
 import type { Hit, SearchAnswer, SearchMode } from "../api/types";
 import { collections } from "../chat/choices";
+import { readable } from "../chat/passage";
 import { duration, fixed } from "../format";
 import { number, t } from "../i18n";
 import { prefs } from "../prefs";
@@ -155,7 +156,7 @@ function HitView({ hit, rank, mode, collection }: { hit: Hit; rank: number; mode
         <span class="num small end">{fixed(hit.score, hit.score < 0.1 ? 4 : 3)}</span>
       </div>
       <span class="score wide"><i style={{ width: `${Math.max(0, (hit.score / best) * 100)}%` }} /></span>
-      <p class={`passage${open ? "" : " clamp"}`}>{marked(hit.text, asked.value).map((p, i) => (p.lit ? <mark key={i}>{p.text}</mark> : p.text))}</p>
+      <p class={`passage${open ? "" : " clamp"}`}>{marked(readable(hit.text), asked.value).map((p, i) => (p.lit ? <mark key={i}>{p.text}</mark> : p.text))}</p>
       <p class="small num hit-foot">
         <span>{hit.uri}{hit.page !== undefined && ` · ${t("page", { n: hit.page })}`}</span>
         <button type="button" class="textlink" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? t("less") : t("more")}</button>
