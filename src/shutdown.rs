@@ -14,6 +14,8 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 pub struct Shutdown {
     stopping: CancellationToken,
     tasks: TaskTracker,
+    /// Cancelled when every task has ended, or has had its time: connections close.
+    closing: CancellationToken,
     /// Clients' connections: once all tasks have ended, nobody waits long for what a client has not read.
     connections: TaskTracker,
 }
@@ -65,6 +67,12 @@ impl Shutdown {
         self.stopping.clone()
     }
 
+    /// Cancelled when connections are to close: later than [`Shutdown::token`], because clients may follow running turns
+    /// to their end.
+    pub fn closing(&self) -> CancellationToken {
+        self.closing.clone()
+    }
+
     /// Whether stopping has begun: new work is refused from then on.
     pub fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
@@ -91,12 +99,13 @@ impl Shutdown {
         self.begin();
         self.tasks.close();
         self.connections.close();
-        if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
-            return false;
+        let drained = tokio::time::timeout(limit, self.tasks.wait()).await.is_ok();
+        if drained {
+            self.closing.cancel();
+            // Whoever does not read what is left may not hold the exit.
+            drop(tokio::time::timeout(LAST_BYTES, self.connections.wait()).await);
         }
-        // Whoever does not read what is left may not hold the exit.
-        drop(tokio::time::timeout(LAST_BYTES, self.connections.wait()).await);
-        true
+        drained
     }
 }
 

@@ -36,8 +36,8 @@ pub async fn streams(side: &Side, streams: usize, deltas: usize, gap: Duration) 
     tasks.join_all().await.into_iter().flatten().collect()
 }
 
-/// One turn to its end; the delays of its deltas in microseconds.
-pub async fn turn(address: String, tailrace: bool, order: String, asking: Asking) -> Vec<f64> {
+/// Asks for a turn.
+pub async fn ask(address: &str, tailrace: bool, order: &str, asking: Asking) -> TcpStream {
     let message = format!("BENCH {order}");
     let (path, body) = if tailrace {
         let Asking { mode, provider } = asking;
@@ -48,13 +48,30 @@ pub async fn turn(address: String, tailrace: bool, order: String, asking: Asking
         ("/v1/chat/completions", json!({"model": "m", "stream": true, "messages": messages}))
     };
     let body = body.to_string();
-    let mut stream = TcpStream::connect(&address).await.unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let length = body.len();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {length}"
     );
     stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
+    stream
+}
+
+/// A whole turn; its id.
+pub async fn turn_from(address: &str, order: &str) -> String {
+    let mut stream = ask(address, true, order, Asking { mode: "inline", provider: "openai" }).await;
+    let mut seen = Vec::new();
+    while !seen.windows(6).any(|w| w == b"[DONE]") {
+        assert!(stream.read_buf(&mut seen).await.unwrap() > 0);
+    }
+    let text = String::from_utf8_lossy(&seen);
+    text.split("\"turn_id\":\"").nth(1).unwrap()[..36].to_owned()
+}
+
+/// One turn to its end; the delays of its deltas in microseconds.
+pub async fn turn(address: String, tailrace: bool, order: String, asking: Asking) -> Vec<f64> {
+    let mut stream = ask(&address, tailrace, &order, asking).await;
     let mut delays = Vec::new();
     let mut buffer = Vec::with_capacity(64 * 1024);
     let mut read = 0;

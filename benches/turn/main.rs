@@ -11,6 +11,7 @@
 mod client;
 mod overlap;
 mod process;
+mod readers;
 mod relay;
 mod upstream;
 
@@ -42,13 +43,34 @@ async fn measure() {
         "| streams | relay p50 / p99 µs | Tailrace p50 / p99 µs | added p50 / p99 µs | CPU µs a frame: relay / Tailrace |"
     );
     println!("|---|---|---|---|---|");
-    for streams in [1, 64] {
+    for streams in [1, 64, 256] {
         delay(&relay, &tailrace, streams).await;
     }
+    println!("\n### 500 streams of 50 deltas a second for a minute, load generator included\n");
+    load(&tailrace).await;
+    println!("\n### Readers\n");
+    readers::resume(&tailrace).await;
+    println!();
+    readers::stopped(&tailrace).await;
+    println!();
+    readers::memory(&Side::tailrace(&upstream.address, &tool.address, true).await).await;
     println!("\n### Tool start after the call's last byte\n");
     overlap::tool_start(&tailrace, &tool).await;
     println!("\n### Overlap: share of the attainable gain, (S + t − T) / (S + t − max(S, c + t))\n");
     overlap::grid(&upstream, &tool).await;
+}
+
+async fn load(tailrace: &Side) {
+    const STREAMS: usize = 500;
+    const DELTAS: usize = 50 * 60;
+    let before = tailrace.cpu();
+    let mut delays = client::streams(tailrace, STREAMS, DELTAS, Duration::from_millis(20)).await;
+    let cpu = (tailrace.cpu() - before).as_secs_f64() * 1e6 / delays.len() as f64;
+    delays.sort_by(f64::total_cmp);
+    let lost = STREAMS * DELTAS - delays.len();
+    println!("| frames lost | p50 ms | p99 ms | CPU µs a frame |\n|---|---|---|---|");
+    let ms = |percent| percentile(&delays, percent) / 1e3;
+    println!("| {lost} | {:.2} | {:.2} | {cpu:.1} |", ms(50.0), ms(99.0));
 }
 
 async fn delay(relay: &Side, tailrace: &Side, streams: usize) {

@@ -54,10 +54,8 @@ pub async fn run(config: Config) -> Result<(), Failure> {
     app.start_background();
     announce(&app, address)?;
     let router = crate::http::router(AppState(Arc::clone(&app)), guard);
-    tokio::select! {
-        () = server::serve(listener, router, &shutdown) => {}
-        () = signals.next() => {}
-    }
+    drop(shutdown.spawn_connection(server::serve(listener, router, shutdown.clone())));
+    signals.next().await;
     let drain = server.drain_timeout;
     tracing::info!(drain.ms = drain.as_millis(), "stopping: running turns may finish");
     tokio::select! {
@@ -68,7 +66,11 @@ pub async fn run(config: Config) -> Result<(), Failure> {
                 shutdown.drain(CHECKPOINT).await;
             }
         }
-        () = signals.next() => tracing::warn!("stopped at once"),
+        () = signals.next() => {
+            // Nothing is lost: the next start marks what ran as interrupted and brings the index up to date.
+            tracing::warn!("stopped at once");
+            return Ok(());
+        }
     }
     app.close().await;
     Ok(())

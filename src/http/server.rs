@@ -34,14 +34,14 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
     })
 }
 
-/// Serves until stopping begins, then lets open requests end; those still open when the process drains
-/// are cut by it.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: &Shutdown) {
-    let stopping = shutdown.token();
+/// Serves until connections are to close. While the process stops, clients are still answered: new turns are refused
+/// with a word, running ones can be followed to their end.
+pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) {
+    let closing = shutdown.closing();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = stopping.cancelled() => return,
+            () = closing.cancelled() => return,
         };
         match accepted {
             Ok((stream, peer)) => {
@@ -83,10 +83,10 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
         .with_upgrades();
     tokio::pin!(served);
-    let stopping = shutdown.token();
+    let closing = shutdown.closing();
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
-        () = stopping.cancelled() => {
+        () = closing.cancelled() => {
             served.as_mut().graceful_shutdown();
             served.await
         }

@@ -3,13 +3,14 @@
 
 use super::fold::Fold;
 use super::journal::Journal;
+use super::tail::{Place, Tail};
 use crate::engine::event::RunnerEvent;
 use crate::storage::turn_log::{Addition, Frames};
 use crate::storage::turns::Progress;
 use bytes::Bytes;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
-use tokio::sync::watch;
 use uuid::Uuid;
 
 /// How events look to clients; `http/frame.rs` gives these.
@@ -30,9 +31,7 @@ pub struct TurnLog {
     began: Instant,
     wire: Wire,
     journal: Journal,
-    state: Mutex<State>,
-    /// Frames appended so far, and whether the log is closed.
-    tail: watch::Sender<Tail>,
+    tail: Tail<State>,
 }
 
 #[derive(Debug, Default)]
@@ -45,18 +44,13 @@ struct State {
     listed: bool,
     /// Whether calls or sources have changed since they were last handed to the journal.
     rows_due: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tail {
-    len: usize,
+    /// Nothing follows.
     closed: bool,
 }
 
 impl TurnLog {
     pub fn new(turn_id: Uuid, began: Instant, wire: Wire, journal: Journal) -> Self {
-        let (state, tail) = (Mutex::default(), watch::Sender::new(Tail::default()));
-        Self { turn_id, began, wire, journal, state, tail }
+        Self { turn_id, began, wire, journal, tail: Tail::new(State::default()) }
     }
 
     /// The log of a turn that has ended, as it was stored.
@@ -64,74 +58,67 @@ impl TurnLog {
         let frames: Vec<Bytes> = stored.into_iter().flat_map(|row| (wire.split)(&Bytes::from(row.bytes))).collect();
         let mut fold = Fold::default();
         fold.progress.text = frames.iter().filter_map(|frame| (wire.text)(frame)).collect();
-        let len = frames.len();
-        let state = State { frames, fold, stored: len, ..State::default() };
-        Self {
-            turn_id,
-            began: Instant::now(),
-            wire,
-            journal: Journal::default(),
-            state: Mutex::new(state),
-            tail: watch::Sender::new(Tail { len, closed: true }),
-        }
+        let state = State { stored: frames.len(), frames, fold, closed: true, ..State::default() };
+        Self { turn_id, began: Instant::now(), wire, journal: Journal::default(), tail: Tail::new(state) }
     }
 
     pub fn append(self: &Arc<Self>, event: RunnerEvent) {
         let at_ms = millis(self.began);
-        let mut state = self.lock();
-        let frame = (self.wire.encode)(state.frames.len() as u64 + 1, at_ms, &event);
-        state.frames.push(frame);
-        let urgent = state.fold.apply(&event);
-        state.rows_due |= urgent;
-        let (len, is_new) = (state.frames.len(), !std::mem::replace(&mut state.listed, true));
-        drop(state);
-        self.tail.send_modify(|tail| tail.len = len);
+        let (is_new, urgent) = self.tail.change(|state| {
+            let frame = (self.wire.encode)(state.frames.len() as u64 + 1, at_ms, &event);
+            state.frames.push(frame);
+            let urgent = state.fold.apply(&event);
+            state.rows_due |= urgent;
+            (!std::mem::replace(&mut state.listed, true), urgent)
+        });
         self.journal.note(is_new.then(|| Arc::clone(self)), urgent);
     }
 
     /// What the journal has to store.
     pub(super) fn addition(&self) -> Option<Addition> {
-        let mut state = self.lock();
-        state.listed = false;
-        let frames = self.unstored(&state, None)?;
-        let progress = std::mem::take(&mut state.rows_due).then(|| Progress {
-            text: String::new(),
-            calls: state.fold.progress.calls.clone(),
-            sources: state.fold.progress.sources.clone(),
-        });
-        Some(Addition { turn_id: self.turn_id, frames, progress })
+        self.tail.with(|state| {
+            state.listed = false;
+            let frames = self.unstored(state, None)?;
+            let progress = std::mem::take(&mut state.rows_due).then(|| Progress {
+                text: String::new(),
+                calls: state.fold.progress.calls.clone(),
+                sources: state.fold.progress.sources.clone(),
+            });
+            Some(Addition { turn_id: self.turn_id, frames, progress })
+        })
     }
 
     /// Frames up to this number have survived a crash.
     pub(super) fn stored(&self, last_seq: u64) {
-        let mut state = self.lock();
-        state.stored = state.stored.max(usize::try_from(last_seq).unwrap_or(usize::MAX));
+        let last = usize::try_from(last_seq).unwrap_or(usize::MAX);
+        self.tail.with(|state| state.stored = state.stored.max(last));
     }
 
     /// What was handed out was not stored: `true` if the log is to be on the journal's list again.
     pub(super) fn not_stored(&self) -> bool {
-        let mut state = self.lock();
-        state.rows_due = true;
-        !std::mem::replace(&mut state.listed, true)
+        self.tail.with(|state| {
+            state.rows_due = true;
+            !std::mem::replace(&mut state.listed, true)
+        })
     }
 
     /// The last event: its frame, not shown to anybody yet, and all frames that are not stored, it among them.
     pub(super) fn seal(&self, event: &RunnerEvent) -> (Bytes, Frames) {
-        let state = self.lock();
-        let last = (self.wire.encode)(state.frames.len() as u64 + 1, millis(self.began), event);
-        let frames = self.unstored(&state, Some(&last)).unwrap_or_default();
-        (last, frames)
+        self.tail.with(|state| {
+            let last = (self.wire.encode)(state.frames.len() as u64 + 1, millis(self.began), event);
+            let frames = self.unstored(state, Some(&last)).unwrap_or_default();
+            (last, frames)
+        })
     }
 
     /// Shows the last frame: readers that have read it are done.
     pub(super) fn close(&self, event: &RunnerEvent, last: Bytes) {
-        let mut state = self.lock();
-        state.fold.apply(event);
-        state.frames.push(last);
-        let len = state.frames.len();
-        state.stored = len;
-        drop(state);
-        self.tail.send_replace(Tail { len, closed: true });
+        self.tail.change(|state| {
+            state.fold.apply(event);
+            state.frames.push(last);
+            state.stored = state.frames.len();
+            state.closed = true;
+        });
     }
 
     fn unstored(&self, state: &State, last: Option<&Bytes>) -> Option<Frames> {
@@ -148,7 +135,7 @@ impl TurnLog {
 
     /// A reader of everything.
     pub fn from_start(self: &Arc<Self>) -> LogReader {
-        LogReader { tail: self.tail.subscribe(), log: Arc::clone(self), next: 0 }
+        LogReader { log: Arc::clone(self), place: Place::default(), next: 0 }
     }
 
     /// A reader that starts after frame number `after`; `None` where the log does not reach that far.
@@ -158,7 +145,7 @@ impl TurnLog {
 
     /// Frames so far.
     pub fn len(&self) -> usize {
-        self.lock().frames.len()
+        self.tail.with(|state| state.frames.len())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -167,16 +154,12 @@ impl TurnLog {
 
     /// Bytes of visible text so far.
     pub fn text_bytes(&self) -> usize {
-        self.lock().fold.progress.text.len()
+        self.tail.with(|state| state.fold.progress.text.len())
     }
 
     /// What the events so far make of the answer.
     pub fn fold(&self) -> Fold {
-        self.lock().fold.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tail.with(|state| state.fold.clone())
     }
 }
 
@@ -189,7 +172,7 @@ pub fn millis(began: Instant) -> u64 {
 #[derive(Debug)]
 pub struct LogReader {
     log: Arc<TurnLog>,
-    tail: watch::Receiver<Tail>,
+    place: Place,
     next: usize,
 }
 
@@ -197,20 +180,19 @@ impl LogReader {
     /// All frames after the cursor, at least one; `None` once the log is closed and read.
     /// Cancel-safe: the cursor moves only when frames are returned.
     pub async fn next(&mut self) -> Option<Vec<Bytes>> {
-        let next = self.next;
-        // An error means the log is gone, which holds itself in this reader: then it is read out.
-        let tail = *self.tail.wait_for(|t| t.len > next || t.closed).await.ok()?;
-        if tail.len <= next {
-            return None;
-        }
-        let batch = self.log.lock().frames.get(next..).map(<[Bytes]>::to_vec)?;
-        self.next += batch.len();
-        Some(batch)
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The number of the last frame that was read.
-    pub fn position(&self) -> usize {
-        self.next
+    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<Vec<Bytes>>> {
+        let next = self.next;
+        let found = self.log.tail.poll(cx, &mut self.place, |state| match state.frames.get(next..) {
+            Some(new) if !new.is_empty() => Some(Some(new.to_vec())),
+            _ => state.closed.then_some(None),
+        });
+        if let Poll::Ready(Some(batch)) = &found {
+            self.next += batch.len();
+        }
+        found
     }
 }
 

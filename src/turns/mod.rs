@@ -9,6 +9,7 @@ mod live;
 pub mod log;
 mod observe;
 pub mod recover;
+mod tail;
 mod task;
 pub mod view;
 

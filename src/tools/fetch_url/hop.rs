@@ -1,17 +1,18 @@
 //! One request of a fetch: resolve, judge, connect to what was judged, read at most so much.
 //!
-//! Invariant: the client of a hop knows the judged addresses and no other way to resolve a name, uses
-//! no proxy, follows no redirect and keeps no connection, so it can connect to nothing else.
+//! Invariant: a request goes to an address that was judged, and its client knows no way to resolve a name (for http
+//! the address stands in the request itself), uses no proxy, follows no redirect and keeps no connection, so it can
+//! connect to nothing else.
 
 use crate::tools::ToolError;
 use crate::tools::address_guard::{AddressGuard, Refusal, Target};
 use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION};
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, LOCATION};
+use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode, Url};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use url::Host;
 
@@ -64,8 +65,11 @@ pub async fn ask(
     limits: Limits,
 ) -> Result<Answer, ToolError> {
     let addresses = addresses(url, target, guard, lookup).await?;
-    let client = client(url, addresses, limits.connect_timeout).await?;
-    let response = client.get(url.clone()).header(ACCEPT, ACCEPTED).send().await.map_err(broken)?;
+    let response = match url.scheme() {
+        "https" => send(tls_client(url, addresses, limits.connect_timeout).await?.get(url.clone())).await,
+        _ => plainly(url, &addresses, plain_client(limits.connect_timeout)?).await,
+    };
+    let response = response.map_err(broken)?;
     let status = response.status();
     if is_redirect(status) {
         let location = header(response.headers(), &LOCATION);
@@ -105,31 +109,72 @@ async fn addresses(
     Ok(found)
 }
 
+async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
+    request.header(ACCEPT, ACCEPTED).send().await
+}
+
+/// Without TLS nothing but the header needs the name: the URL names the address itself. The first address that can be
+/// connected to answers.
+async fn plainly(url: &Url, addresses: &[SocketAddr], client: &Client) -> reqwest::Result<Response> {
+    let name = match url.port() {
+        Some(port) => format!("{}:{port}", url.host_str().unwrap_or_default()),
+        None => url.host_str().unwrap_or_default().to_owned(),
+    };
+    let mut sent = None;
+    for address in addresses {
+        let mut direct = url.clone();
+        // Neither can fail: the URL has a host, and 80 or another port.
+        let _ = direct.set_ip_host(address.ip());
+        sent = Some(send(client.get(direct).header(HOST, &name)).await);
+        if !matches!(&sent, Some(Err(error)) if error.is_connect()) {
+            break;
+        }
+    }
+    match sent {
+        Some(sent) => sent,
+        None => send(client.get(url.clone())).await,
+    }
+}
+
+/// One for all: making a client takes longer than connecting with it.
+fn plain_client(connect_timeout: Duration) -> Result<&'static Client, ToolError> {
+    static CLIENT: OnceLock<Option<Client>> = OnceLock::new();
+    let nobody = Judged { name: String::new(), addresses: Vec::new() };
+    let client =
+        CLIENT.get_or_init(|| builder(nobody, connect_timeout).tls_certs_only([]).build().map_err(unusable).ok());
+    client.as_ref().ok_or_else(no_client)
+}
+
 /// A client that can reach these addresses and nothing else.
-async fn client(url: &Url, addresses: Vec<SocketAddr>, connect_timeout: Duration) -> Result<Client, ToolError> {
+async fn tls_client(url: &Url, addresses: Vec<SocketAddr>, connect_timeout: Duration) -> Result<Client, ToolError> {
     let name = url.host_str().unwrap_or_default().to_owned();
-    let builder = Client::builder()
+    let builder = builder(Judged { name, addresses }, connect_timeout);
+    // Reads the system's certificates from disk.
+    let built = tokio::task::spawn_blocking(|| builder.build()).await;
+    built.map_err(|_| ToolError("the fetch was stopped".into()))?.map_err(unusable).map_err(|()| no_client())
+}
+
+fn builder(judged: Judged, connect_timeout: Duration) -> ClientBuilder {
+    // An installed provider is as good as ours: the error says only that there is one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
-        .dns_resolver(Judged { name, addresses })
+        .dns_resolver(judged)
         .connect_timeout(connect_timeout)
         .pool_max_idle_per_host(0)
         .http1_only()
         .http1_max_headers(MAX_HEADERS)
-        .user_agent(concat!("Tailrace/", env!("CARGO_PKG_VERSION")));
-    // An installed provider is as good as ours: the error says only that there is one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = if url.scheme() == "https" {
-        // Reads the system's certificates from disk.
-        tokio::task::spawn_blocking(|| builder.build()).await.map_err(|_| ToolError("the fetch was stopped".into()))?
-    } else {
-        builder.tls_certs_only([]).build()
-    };
-    client.map_err(|error| {
-        tracing::warn!(error.cause = %chain(&error), "no client for fetch_url");
-        ToolError("this service cannot make such connections: its certificates cannot be read".into())
-    })
+        .user_agent(concat!("Tailrace/", env!("CARGO_PKG_VERSION")))
+}
+
+fn unusable(error: reqwest::Error) {
+    tracing::warn!(error.cause = %chain(&error), "no client for fetch_url");
+}
+
+fn no_client() -> ToolError {
+    ToolError("this service cannot make such connections: its certificates cannot be read".into())
 }
 
 /// Answers with what was judged, and only for the name it was judged for.

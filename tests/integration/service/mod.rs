@@ -6,6 +6,7 @@ mod conversations;
 mod crash;
 mod documents;
 mod eval;
+mod faults;
 mod guard;
 mod keys;
 mod local;
@@ -13,6 +14,7 @@ mod logs;
 mod resume;
 mod runtime;
 mod socket;
+mod stop;
 mod ws;
 
 use crate::upstream::Upstream;
