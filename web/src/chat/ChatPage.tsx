@@ -93,7 +93,8 @@ function TopBar() {
             { label: t("delete"), danger: true, act: () => void remove() },
           ]}><Icon name="more" /></Menu>
         )}
-        <button type="button" class="quiet with-count" aria-pressed={prefs.value.sourcesOpen} aria-label={t("sources")} title={t("sources")}
+        <button type="button" class="quiet with-count" aria-pressed={prefs.value.sourcesOpen}
+          aria-label={count > 0 ? `${t("sources")}: ${count}` : t("sources")} title={t("sources")}
           onClick={() => setPrefs({ sourcesOpen: !prefs.value.sourcesOpen })}>
           <Icon name="panel" />{count > 0 && <span class="num">{count}</span>}
         </button>
