@@ -8,11 +8,22 @@ WORKDIR /build
 COPY scripts/assets scripts/assets.lock scripts/export.lock scripts/export_minilm.py scripts/
 RUN scripts/assets /models
 
+# The web page: Node stays behind in this stage.
+FROM node:22-trixie-slim AS web
+WORKDIR /build/web
+COPY web/package.json web/package-lock.json ./
+RUN npm ci --no-audit --no-fund
+COPY web/index.html web/tsconfig.json web/vite.config.ts ./
+COPY web/public public
+COPY web/src src
+RUN npx vite build
+
 FROM rust:1.95-slim-trixie AS build
 WORKDIR /build
 COPY Cargo.toml Cargo.lock ./
 COPY migrations migrations
 COPY src src
+COPY --from=web /build/web/dist web/dist
 # Named by Cargo.toml, not compiled here.
 COPY benches benches
 COPY tests/integration tests/integration

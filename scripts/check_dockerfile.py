@@ -2,7 +2,7 @@
 
 Called by scripts/check-docker, which see. A stage's root is a folder; COPY copies into it, RUN runs
 in it through chroot. Base images are played by a debootstrap of the same Debian release, plus what the
-image adds: Python from Debian's packages, Rust from this machine's toolchain and crate cache.
+image adds: Python and Node from Debian's packages, Rust from this machine's toolchain and crate cache.
 """
 
 import fnmatch
@@ -157,6 +157,8 @@ def base(work, stage, made):
         shutil.copy("/etc/ssl/certs/ca-certificates.crt", root / CERTIFICATES[1:])
     if image.startswith("python:"):
         in_root(root, "apt-get update -qq && apt-get install -qq --yes python3 python3-pip python3-venv >/dev/null")
+    elif image.startswith("node:"):
+        in_root(root, "apt-get update -qq && apt-get install -qq --yes nodejs npm >/dev/null")
     elif image.startswith("rust:"):
         in_root(root, "apt-get update -qq && apt-get install -qq --yes gcc libc6-dev >/dev/null")
         toolchain = subprocess.check_output(["rustc", "--print", "sysroot"], text=True).strip()

@@ -1,5 +1,7 @@
 //! The edge: routes, wire forms, and who may call. Handlers are thin; nothing below knows of HTTP.
 
+#[cfg(feature = "web")]
+mod assets;
 pub mod body;
 mod caller;
 pub mod chat;
@@ -38,7 +40,7 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The whole service: every route behind the guard, every response with `x-request-id`.
 pub fn router(state: AppState, guard: Guard) -> Router {
     let limit = BodyLimit(state.config.server.max_body_bytes);
-    Router::new()
+    let routes = Router::new()
         .merge(chat::router())
         .merge(collections::router())
         .merge(documents::router())
@@ -51,7 +53,11 @@ pub fn router(state: AppState, guard: Guard) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this route does not take that method")
         })
-        .route_layer(middleware::from_fn_with_state(guard, guard::check))
+        .route_layer(middleware::from_fn_with_state(guard, guard::check));
+    // Not behind the guard: the page holds nothing, and a link to it from elsewhere is no attack. What it asks is.
+    #[cfg(feature = "web")]
+    let routes = routes.merge(assets::router());
+    routes
         .fallback(async |request: Request| Problem::not_found("route", request.uri().path()))
         .layer(CatchPanicLayer::custom(|_panic: Box<dyn std::any::Any + Send>| {
             axum::response::IntoResponse::into_response(Problem::internal(&"a handler panicked"))

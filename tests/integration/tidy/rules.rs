@@ -23,6 +23,7 @@ pub const VENDORS: &[(&str, &[&str])] = &[
     ("quick_xml", &["src/engine/xml_block", "src/engine/arguments"]),
     // The command line asks a running server where that one holds the data folder.
     ("reqwest", &["src/llm/transport", "src/tools/fetch_url", "src/knowledge/embed/openai.rs", "src/cli/remote.rs"]),
+    ("rust_embed", &["src/http/assets.rs"]),
     ("sqlx", &["src/storage/"]),
     ("text_splitter", &["src/knowledge/chunker"]),
     ("tower", &["src/http/"]),
