@@ -26,4 +26,25 @@ export const tests = {
     await page.reload();
     await page.waitForSelector(".exchange");
   },
+
+  async "keys are made, shown once, limited, and revoked"({ stage, open }) {
+    const page = await open();
+    await page.addInitScript((key) => {
+      sessionStorage.setItem("tailrace.key", key);
+      localStorage.setItem("tailrace.prefs", JSON.stringify({ language: "en" }));
+    }, KEY);
+    await page.goto(`${stage.url}/settings`);
+    const form = page.locator(".key-form");
+    await form.getByLabel("Name").fill("reader");
+    await form.getByLabel("chat").uncheck();
+    await form.getByRole("button", { name: "Make a key" }).click();
+    const secret = await page.locator(".secret code").innerText();
+    const ask = (path) => fetch(stage.api + path, { headers: { authorization: `Bearer ${secret}` } }).then((r) => r.status);
+    assert.equal(await ask("/api/v1/collections"), 200);
+    assert.equal(await ask("/api/v1/conversations"), 403);
+    await page.locator("tr", { hasText: "reader" }).getByRole("button", { name: "Revoke" }).click();
+    await page.locator("dialog .bad").click();
+    await until(async () => (await page.locator("tr", { hasText: "reader" }).count()) === 0, "the key is gone");
+    assert.equal(await ask("/api/v1/collections"), 401);
+  },
 };

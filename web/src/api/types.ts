@@ -96,7 +96,8 @@ export interface Tool {
 }
 
 export interface Key {
-  id: string;
+  /** None: the key that the operator configured, which is not managed here. */
+  id: string | null;
   name: string;
   scopes: string[];
   collections?: string[];

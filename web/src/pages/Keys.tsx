@@ -36,7 +36,7 @@ export function Keys() {
     }
   };
   const revoke = async (key: Key): Promise<void> => {
-    if (!(await confirmed(t("revokeTitle", { name: key.name }), t("revokeText"), t("revoke")))) return;
+    if (key.id === null || !(await confirmed(t("revokeTitle", { name: key.name }), t("revokeText"), t("revoke")))) return;
     await api.revokeKey(key.id).catch((error: unknown) => setProblem(asProblem(error)));
     load();
   };
@@ -49,11 +49,11 @@ export function Keys() {
           <thead><tr><th>{t("keyName")}</th><th>{t("scopes")}</th><th>{t("collections")}</th><th>{t("expires")}</th><th /></tr></thead>
           <tbody>
             {keys.map((key) => (
-              <tr key={key.id}>
+              <tr key={key.id ?? key.name}>
                 <td>{key.name}</td><td>{key.scopes.map((s) => tWord("scope", s)).join(", ")}</td>
                 <td>{key.collections === undefined || key.collections.length === 0 ? t("allOfThem") : key.collections.join(", ")}</td>
                 <td>{key.expires_at == null ? t("never") : moment(key.expires_at)}</td>
-                <td class="right"><button type="button" class="textlink" onClick={() => void revoke(key)}>{t("revoke")}</button></td>
+                <td class="right">{key.id !== null && <button type="button" class="textlink" onClick={() => void revoke(key)}>{t("revoke")}</button>}</td>
               </tr>
             ))}
           </tbody>
