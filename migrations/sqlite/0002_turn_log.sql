@@ -1,12 +1,21 @@
--- The frames of each turn as clients get them, several to a row: what had been appended when a commit began.
+-- The frames of turns that have ended, as clients get them: one row each, all frames one after the other.
 CREATE TABLE turn_log (
-    turn_id   TEXT NOT NULL REFERENCES turns (id),
+    turn_id  TEXT PRIMARY KEY REFERENCES turns (id),
+    last_seq BIGINT NOT NULL,
+    -- Milliseconds from the turn's beginning to its last frame.
+    at_ms    BIGINT NOT NULL,
+    frames   BLOB NOT NULL
+);
+
+-- What running turns have appended, a row per turn and commit, in the order of commits: an insert touches only the
+-- last page, whichever turn it is for. Rows of turns that have ended are of no use any more.
+CREATE TABLE turn_log_tail (
+    id        INTEGER PRIMARY KEY,
+    turn_id   TEXT NOT NULL,
     first_seq BIGINT NOT NULL,
     last_seq  BIGINT NOT NULL,
-    -- Milliseconds from the turn's beginning to the row's last frame.
     at_ms     BIGINT NOT NULL,
-    frames    BLOB NOT NULL,
-    PRIMARY KEY (turn_id, first_seq)
+    frames    BLOB NOT NULL
 );
 
 -- A key that a client sent with a turn, so that the same request, sent again, is the same turn.

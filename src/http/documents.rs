@@ -1,17 +1,23 @@
 //! Documents: list, look at, delete. Putting them in is in `upload.rs`.
 
 use super::body::QueryOf;
+use super::caller::Caller;
 use super::problem::Problem;
 use super::state::AppState;
 use super::upload;
 use crate::knowledge::error::KnowledgeError;
+use crate::storage::chunks::{self, LiveChunk};
+use crate::storage::conversations;
 use crate::storage::documents::{self, DocumentKey, StoredDocument};
 use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::header;
+use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 const PAGE: u32 = 100;
 const MAX_PAGE: u32 = 500;
@@ -20,6 +26,8 @@ pub fn router() -> Router<AppState> {
     Router::new()
         .route("/api/v1/collections/{collection}/documents", get(list).post(upload::upload))
         .route("/api/v1/collections/{collection}/documents/{document}", get(find).delete(delete))
+        .route("/api/v1/collections/{collection}/documents/{document}/chunks", get(list_chunks))
+        .route("/api/v1/collections/{collection}/documents/{document}/content", get(content))
         // The limit is server.max_body_bytes, checked while the body is read.
         .layer(DefaultBodyLimit::disable())
 }
@@ -105,22 +113,87 @@ async fn list(
     Ok(Json(answer))
 }
 
+/// The document. What a tool has found for one conversation is there for those who may see that conversation.
+async fn load(app: &AppState, caller: &Caller, collection: String, id: String) -> Result<StoredDocument, Problem> {
+    app.collection(&collection).await?;
+    let unknown = |id: String| Problem::from(KnowledgeError::NoDocument(id));
+    let key = DocumentKey { collection, id };
+    let Some(found) = documents::find(&app.base.db, &key).await? else { return Err(unknown(key.id)) };
+    if let Ok(conversation) = found.description.scope.parse() {
+        let conversation = conversations::find(&app.base.db, conversation).await?;
+        if !conversation.is_some_and(|c| caller.owner().may_see(c.owner.as_deref())) {
+            return Err(unknown(key.id));
+        }
+    }
+    Ok(found)
+}
+
 async fn find(
     State(app): State<AppState>,
+    caller: Caller,
     Path((collection, id)): Path<(String, String)>,
 ) -> Result<Json<DocumentWire>, Problem> {
-    app.collection(&collection).await?;
-    let key = DocumentKey { collection, id };
-    match documents::find(&app.base.db, &key).await? {
-        Some(found) => Ok(Json(found.into())),
-        None => Err(KnowledgeError::NoDocument(key.id).into()),
+    Ok(Json(load(&app, &caller, collection, id).await?.into()))
+}
+
+/// The extracted text, in which `start` and `end` count.
+async fn content(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path((collection, id)): Path<(String, String)>,
+) -> Result<impl IntoResponse, Problem> {
+    let key = load(&app, &caller, collection, id).await?.key;
+    let content = documents::content(&app.base.db, &key).await?.unwrap_or_default();
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], content))
+}
+
+#[derive(Serialize)]
+struct ChunkWire {
+    chunk_id: Uuid,
+    ordinal: u32,
+    text: String,
+    start: u64,
+    end: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u32>,
+    /// First and last, from 1; source code only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lines: Option<(u32, u32)>,
+    heading_path: Vec<String>,
+}
+
+impl From<LiveChunk> for ChunkWire {
+    fn from(c: LiveChunk) -> Self {
+        Self {
+            chunk_id: c.chunk_id,
+            ordinal: c.ordinal,
+            text: c.text,
+            start: c.start,
+            end: c.end,
+            page: c.page,
+            lines: c.lines,
+            heading_path: c.heading_path,
+        }
     }
+}
+
+async fn list_chunks(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path((collection, id)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let key = load(&app, &caller, collection, id).await?.key;
+    let found = chunks::of_document(&app.base.db, &key, 0, u32::MAX).await?;
+    let found: Vec<ChunkWire> = found.into_iter().map(Into::into).collect();
+    Ok(Json(json!({ "chunks": found })))
 }
 
 async fn delete(
     State(app): State<AppState>,
+    caller: Caller,
     Path((collection, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
+    let DocumentKey { collection, id } = load(&app, &caller, collection, id).await?.key;
     let deleted = app.ingest.delete_document(&collection, &id).await?;
     Ok(Json(json!({
         "document_id": deleted.document_id,

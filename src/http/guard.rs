@@ -39,6 +39,8 @@ pub const ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/api/v1/collections/{collection}/documents", SEARCH),
     (Method::GET, "/api/v1/collections/{collection}/documents/{document}", SEARCH),
     (Method::DELETE, "/api/v1/collections/{collection}/documents/{document}", INGEST),
+    (Method::GET, "/api/v1/collections/{collection}/documents/{document}/chunks", SEARCH),
+    (Method::GET, "/api/v1/collections/{collection}/documents/{document}/content", SEARCH),
     (Method::POST, "/api/v1/collections/{collection}/search", SEARCH),
     (Method::GET, "/api/v1/conversations", CHAT),
     (Method::GET, "/api/v1/conversations/{conversation}", CHAT),

@@ -202,13 +202,14 @@ async fn begin(db: &Db, turn: NewTurn) -> StartedTurn {
 }
 
 async fn add(db: &Db, turn_id: Uuid, frames: Frames, progress: Option<Progress>) {
-    turn_log::append(db, vec![Addition { turn_id, frames, progress }]).await.unwrap();
+    let id = turn_log::next_id(db).await.unwrap();
+    turn_log::append(db, id, vec![Addition { turn_id, frames, progress }]).await.unwrap();
 }
 
 fn end(progress: Progress) -> TurnEnd {
     TurnEnd {
         progress,
-        frames: frames(8, "end"),
+        frames: frames(1, "abcdef, end"),
         finish: "complete",
         fallback_reason: None,
         usage: Usage { input_tokens: 7, output_tokens: 5, cache_read_tokens: 0 },
@@ -235,15 +236,14 @@ async fn a_turn_is_stored_as_it_goes_and_ends_once() {
         sources: vec![source(1)],
     };
     add(&db, id, frames(5, "ef"), Some(whole.clone())).await;
-    add(&db, id, frames(5, "efg"), Some(whole.clone())).await;
     assert!(turns::finish(&db, id, end(whole.clone())).await.unwrap());
     add(&db, id, frames(5, "e"), Some(Progress::default())).await;
     assert!(!turns::finish(&db, id, end(Progress::default())).await.unwrap(), "it has ended");
-    let log = turn_log::read(&db, id, 0).await.unwrap();
-    assert_eq!(log, [frames(1, "abc"), frames(4, "d"), frames(5, "efg"), frames(8, "end")]);
-    assert_eq!(turn_log::read(&db, id, 7).await.unwrap(), log[3..]);
-    assert_eq!(turn_log::read(&db, id, 6).await.unwrap(), log[2..]);
-    add(&db, Uuid::now_v7(), frames(1, "x"), None).await;
+    assert_eq!(turn_log::read(&db, id).await.unwrap(), frames(1, "abcdef, end"));
+    assert_eq!(turn_log::read(&db, Uuid::now_v7()).await.unwrap(), Frames::default());
+    let next = turn_log::next_id(&db).await.unwrap();
+    turn_log::forget_before(&db, next).await.unwrap();
+    assert_eq!(turn_log::next_id(&db).await.unwrap(), 1);
 
     let history = messages::history(&db, started.conversation_id).await.unwrap();
     assert_eq!(history.len(), 2);
@@ -269,11 +269,13 @@ async fn after_a_crash_a_running_turn_is_interrupted_and_keeps_its_text() {
     let id = new.turn_id;
     let started = begin(&db, new).await;
     let half = Progress { text: String::new(), calls: vec![call(0, CallOutcome::Running)], sources: vec![] };
-    add(&db, id, frames(1, "so far"), Some(half.clone())).await;
+    add(&db, id, frames(1, "so "), Some(half.clone())).await;
+    add(&db, Uuid::now_v7(), frames(1, "other"), None).await;
+    add(&db, id, frames(4, "far"), None).await;
     db.close().await;
     let db = Db::open(&options(&folder)).await.unwrap();
     let cut = turns::cut(&db).await.unwrap();
-    assert_eq!((cut.len(), cut[0].id, &cut[0].log, &cut[0].calls), (1, id, &vec![frames(1, "so far")], &half.calls));
+    assert_eq!((cut.len(), cut[0].id, &cut[0].log, &cut[0].calls), (1, id, &frames(1, "so far"), &half.calls));
     let end = TurnEnd { finish: "interrupted", ..end(Progress { text: "so far".to_owned(), ..half }) };
     assert!(turns::finish(&db, id, end).await.unwrap());
     assert!(turns::cut(&db).await.unwrap().is_empty());

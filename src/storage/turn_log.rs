@@ -1,12 +1,16 @@
-//! The frames of turns, as clients get them: rows of several frames each, one row per turn and commit.
-//! Invariant: the rows of a turn hold its frames from number 1 on without a gap.
+//! The frames of turns, as clients get them. What running turns append goes to a table of its own in the order of
+//! commits, so that a commit for many turns writes few pages; a turn that ends is stored whole, in one row.
 
 use super::StorageError;
 use super::column::{bigint, count, get};
-use super::db::{Connection, Db};
+use super::db::{Connection, Db, Driver, Row};
 use super::turns::{self, Progress};
 use futures_util::FutureExt;
+use sqlx::QueryBuilder;
 use uuid::Uuid;
+
+/// Rows in one statement: the database takes 32,766 values in one, and each row is six.
+const ROWS: usize = 1000;
 
 /// Frames `first_seq..=last_seq` of a turn, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,14 +31,25 @@ pub struct Addition {
     pub progress: Option<Progress>,
 }
 
-/// Stores what turns have new, in one transaction. A turn that is not running any more has stored it with its end.
-pub async fn append(db: &Db, additions: Vec<Addition>) -> Result<(), StorageError> {
+/// Stores what running turns have new, in one transaction, as rows `first_id`, `first_id + 1`, ….
+pub async fn append(db: &Db, first_id: i64, additions: Vec<Addition>) -> Result<(), StorageError> {
     db.write(move |connection| {
         async move {
-            for addition in &additions {
-                insert(connection, addition.turn_id, &addition.frames).await?;
-                if let Some(progress) = &addition.progress {
-                    turns::save_progress(connection, addition.turn_id, progress).await?;
+            for (part, additions) in (0i64..).zip(additions.chunks(ROWS)) {
+                let ids = first_id + part * bigint(ROWS as u64)..;
+                let mut sql = QueryBuilder::<Driver>::new(
+                    "INSERT INTO turn_log_tail (id, turn_id, first_seq, last_seq, at_ms, frames) ",
+                );
+                sql.push_values(ids.zip(additions), |mut row, (id, addition)| {
+                    let frames = &addition.frames;
+                    row.push_bind(id).push_bind(addition.turn_id.to_string()).push_bind(bigint(frames.first_seq));
+                    row.push_bind(bigint(frames.last_seq)).push_bind(bigint(frames.at_ms)).push_bind(&frames.bytes);
+                });
+                sql.build().execute(&mut *connection).await?;
+            }
+            for Addition { turn_id, progress, .. } in &additions {
+                if let Some(progress) = progress {
+                    turns::save_progress(connection, *turn_id, progress).await?;
                 }
             }
             Ok(())
@@ -44,42 +59,68 @@ pub async fn append(db: &Db, additions: Vec<Addition>) -> Result<(), StorageErro
     .await
 }
 
-/// Of two rows that begin with the same frame the longer one stays: a turn's end may overtake a row that was on its
-/// way. Nothing is stored of a turn that has been deleted.
-pub(super) async fn insert(connection: &mut Connection, turn_id: Uuid, frames: &Frames) -> Result<(), StorageError> {
-    sqlx::query(
-        "INSERT INTO turn_log (turn_id, first_seq, last_seq, at_ms, frames) SELECT $1, $2, $3, $4, $5 \
-         WHERE EXISTS (SELECT 1 FROM turns WHERE id = $1) ON CONFLICT (turn_id, first_seq) DO UPDATE SET last_seq = excluded.last_seq, at_ms = excluded.at_ms, \
-         frames = excluded.frames WHERE excluded.last_seq > turn_log.last_seq",
-    )
-    .bind(turn_id.to_string())
-    .bind(bigint(frames.first_seq))
-    .bind(bigint(frames.last_seq))
-    .bind(bigint(frames.at_ms))
-    .bind(&frames.bytes)
-    .execute(connection)
-    .await?;
+/// The id after the last one.
+pub async fn next_id(db: &Db) -> Result<i64, StorageError> {
+    Ok(sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) + 1 FROM turn_log_tail").fetch_one(db.readers()).await?)
+}
+
+/// Forgets rows before this id: their turns have ended.
+pub async fn forget_before(db: &Db, id: i64) -> Result<(), StorageError> {
+    db.write(move |connection| {
+        async move {
+            sqlx::query("DELETE FROM turn_log_tail WHERE id < $1").bind(id).execute(connection).await?;
+            Ok(())
+        }
+        .boxed()
+    })
+    .await
+}
+
+/// The whole log of a turn that ends.
+pub(super) async fn insert(connection: &mut Connection, turn_id: Uuid, whole: &Frames) -> Result<(), StorageError> {
+    sqlx::query("INSERT INTO turn_log (turn_id, last_seq, at_ms, frames) VALUES ($1, $2, $3, $4)")
+        .bind(turn_id.to_string())
+        .bind(bigint(whole.last_seq))
+        .bind(bigint(whole.at_ms))
+        .bind(&whole.bytes)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
-/// The rows that hold frames after number `after`, in order; the first may begin before it.
-pub async fn read(db: &Db, turn_id: Uuid, after: u64) -> Result<Vec<Frames>, StorageError> {
-    let rows = sqlx::query(
-        "SELECT first_seq, last_seq, at_ms, frames FROM turn_log WHERE turn_id = $1 AND last_seq > $2 \
-         ORDER BY first_seq",
-    )
-    .bind(turn_id.to_string())
-    .bind(bigint(after))
-    .fetch_all(db.readers())
-    .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Frames {
-                first_seq: count(row, "first_seq")?,
-                last_seq: count(row, "last_seq")?,
-                at_ms: count(row, "at_ms")?,
-                bytes: get(row, "frames")?,
-            })
-        })
-        .collect()
+/// The whole log of a turn that has ended; empty where there is none.
+pub async fn read(db: &Db, turn_id: Uuid) -> Result<Frames, StorageError> {
+    let row = sqlx::query("SELECT 1 AS first_seq, last_seq, at_ms, frames FROM turn_log WHERE turn_id = $1")
+        .bind(turn_id.to_string())
+        .fetch_optional(db.readers())
+        .await?;
+    Ok(row.as_ref().map(frames).transpose()?.unwrap_or_default())
+}
+
+/// What had become durable of a turn that was cut, as one.
+pub(super) async fn tail(db: &Db, turn_id: Uuid) -> Result<Frames, StorageError> {
+    let rows = sqlx::query("SELECT * FROM turn_log_tail WHERE turn_id = $1 ORDER BY id")
+        .bind(turn_id.to_string())
+        .fetch_all(db.readers())
+        .await?;
+    let mut whole = Frames { first_seq: 1, ..Frames::default() };
+    for row in &rows {
+        let next = frames(row)?;
+        // A commit that failed may have been tried again.
+        if next.first_seq == whole.last_seq + 1 {
+            whole.last_seq = next.last_seq;
+            whole.at_ms = next.at_ms;
+            whole.bytes.extend_from_slice(&next.bytes);
+        }
+    }
+    Ok(whole)
+}
+
+fn frames(row: &Row) -> Result<Frames, StorageError> {
+    Ok(Frames {
+        first_seq: count(row, "first_seq")?,
+        last_seq: count(row, "last_seq")?,
+        at_ms: count(row, "at_ms")?,
+        bytes: get(row, "frames")?,
+    })
 }

@@ -77,7 +77,7 @@ pub struct Progress {
 pub struct TurnEnd {
     /// The whole answer.
     pub progress: Progress,
-    /// The frames that are not stored yet, `turn_end` last.
+    /// All its frames, `turn_end` last.
     pub frames: Frames,
     /// `complete`, `max_continuations`, `cancelled`, `provider_error`, `timeout` or `interrupted`.
     pub finish: &'static str,
@@ -327,8 +327,8 @@ async fn finish_rows(connection: &mut Connection, turn_id: Uuid, end: TurnEnd) -
 #[derive(Clone, Debug)]
 pub struct CutTurn {
     pub id: Uuid,
-    /// Its frames, whole.
-    pub log: Vec<Frames>,
+    /// Its frames, from the first on.
+    pub log: Frames,
     /// Its calls so far, in order; those without an outcome are `Running`.
     pub calls: Vec<StoredCall>,
 }
@@ -342,7 +342,7 @@ pub async fn cut(db: &Db) -> Result<Vec<CutTurn>, StorageError> {
     for row in &rows {
         let id = uuid(row, "id")?;
         let calls = messages::calls(db, uuid(row, "assistant_message_id")?).await?;
-        found.push(CutTurn { id, log: turn_log::read(db, id, 0).await?, calls });
+        found.push(CutTurn { id, log: turn_log::tail(db, id).await?, calls });
     }
     Ok(found)
 }

@@ -54,8 +54,8 @@ impl TurnLog {
     }
 
     /// The log of a turn that has ended, as it was stored.
-    pub(super) fn ended(turn_id: Uuid, wire: Wire, stored: Vec<Frames>) -> Self {
-        let frames: Vec<Bytes> = stored.into_iter().flat_map(|row| (wire.split)(&Bytes::from(row.bytes))).collect();
+    pub(super) fn ended(turn_id: Uuid, wire: Wire, stored: Frames) -> Self {
+        let frames = (wire.split)(&Bytes::from(stored.bytes));
         let mut fold = Fold::default();
         fold.progress.text = frames.iter().filter_map(|frame| (wire.text)(frame)).collect();
         let state = State { stored: frames.len(), frames, fold, closed: true, ..State::default() };
@@ -78,7 +78,8 @@ impl TurnLog {
     pub(super) fn addition(&self) -> Option<Addition> {
         self.tail.with(|state| {
             state.listed = false;
-            let frames = self.unstored(state, None)?;
+            let new = state.frames.get(state.stored..).unwrap_or_default();
+            let frames = joined(state.stored, new.iter(), millis(self.began))?;
             let progress = std::mem::take(&mut state.rows_due).then(|| Progress {
                 text: String::new(),
                 calls: state.fold.progress.calls.clone(),
@@ -86,6 +87,19 @@ impl TurnLog {
             });
             Some(Addition { turn_id: self.turn_id, frames, progress })
         })
+    }
+
+    pub(super) fn turn_id(&self) -> Uuid {
+        self.turn_id
+    }
+
+    /// Whether nothing of it has been stored yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.tail.with(|state| state.stored == 0)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.tail.with(|state| state.closed)
     }
 
     /// Frames up to this number have survived a crash.
@@ -102,11 +116,11 @@ impl TurnLog {
         })
     }
 
-    /// The last event: its frame, not shown to anybody yet, and all frames that are not stored, it among them.
+    /// The last event: its frame, not shown to anybody yet, and the whole log with it.
     pub(super) fn seal(&self, event: &RunnerEvent) -> (Bytes, Frames) {
         self.tail.with(|state| {
             let last = (self.wire.encode)(state.frames.len() as u64 + 1, millis(self.began), event);
-            let frames = self.unstored(state, Some(&last)).unwrap_or_default();
+            let frames = joined(0, state.frames.iter().chain([&last]), millis(self.began)).unwrap_or_default();
             (last, frames)
         })
     }
@@ -119,18 +133,6 @@ impl TurnLog {
             state.stored = state.frames.len();
             state.closed = true;
         });
-    }
-
-    fn unstored(&self, state: &State, last: Option<&Bytes>) -> Option<Frames> {
-        let new = state.frames.get(state.stored..).unwrap_or_default();
-        let count = new.len() + usize::from(last.is_some());
-        if count == 0 {
-            return None;
-        }
-        let mut bytes = Vec::with_capacity(new.iter().chain(last).map(Bytes::len).sum());
-        new.iter().chain(last).for_each(|frame| bytes.extend_from_slice(frame));
-        let before = state.stored as u64;
-        Some(Frames { first_seq: before + 1, last_seq: before + count as u64, at_ms: millis(self.began), bytes })
     }
 
     /// A reader of everything.
@@ -161,6 +163,17 @@ impl TurnLog {
     pub fn fold(&self) -> Fold {
         self.tail.with(|state| state.fold.clone())
     }
+}
+
+/// Frames that follow number `before`, as one; `None` where there are none.
+fn joined<'f>(before: usize, frames: impl Iterator<Item = &'f Bytes> + Clone, at_ms: u64) -> Option<Frames> {
+    let mut bytes = Vec::with_capacity(frames.clone().map(Bytes::len).sum());
+    let mut last_seq = before as u64;
+    for frame in frames {
+        bytes.extend_from_slice(frame);
+        last_seq += 1;
+    }
+    (last_seq > before as u64).then(|| Frames { first_seq: before as u64 + 1, last_seq, at_ms, bytes })
 }
 
 /// Milliseconds since `began`.
@@ -249,14 +262,14 @@ mod tests {
             rows.push(frames);
         }
         log.append(RunnerEvent::Thinking);
-        let lost = log.addition().unwrap();
-        assert!(log.not_stored() && !log.not_stored());
-        rows.push(end(&log));
-        assert_eq!(rows[3].first_seq, lost.frames.first_seq);
-        assert!(log.addition().is_none(), "the end stores what is left");
+        assert!(log.addition().is_some() && log.not_stored() && !log.not_stored());
         let seqs: Vec<_> = rows.iter().map(|row| (row.first_seq, row.last_seq)).collect();
-        assert_eq!(seqs, [(1, 1), (2, 4), (5, 6), (7, 8)]);
-        let again = Arc::new(TurnLog::ended(Uuid::nil(), WIRE, rows));
+        assert_eq!(seqs, [(1, 1), (2, 4), (5, 6)]);
+        let whole = end(&log);
+        assert_eq!((whole.first_seq, whole.last_seq), (1, 8));
+        assert!(whole.bytes.starts_with(&rows.into_iter().flat_map(|row| row.bytes).collect::<Vec<_>>()));
+        assert!(log.addition().is_none(), "the end stores all");
+        let again = Arc::new(TurnLog::ended(Uuid::nil(), WIRE, whole));
         let (mut was, mut is) = (log.reader(0).unwrap(), again.reader(0).unwrap());
         assert_eq!(was.next().await, is.next().await);
         assert_eq!((was.next().await, is.next().await), (None, None));

@@ -201,7 +201,7 @@ impl Turns {
         }
         // Looked up after the running ones: a turn is removed from those once its end is stored.
         self.stored(turn_id, owner).await?;
-        Ok(Arc::new(TurnLog::ended(turn_id, inner.wire, turn_log::read(&inner.db, turn_id, 0).await?)))
+        Ok(Arc::new(TurnLog::ended(turn_id, inner.wire, turn_log::read(&inner.db, turn_id).await?)))
     }
 
     /// What is known of a turn.

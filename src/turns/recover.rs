@@ -5,7 +5,6 @@ use super::log::Wire;
 use crate::engine::event::{Finish, RunnerEvent, Span, Telemetry, ToolOutcome, ToolSettled};
 use crate::message::Usage;
 use crate::storage::messages::{CallOutcome, StoredCall};
-use crate::storage::turn_log::Frames;
 use crate::storage::turns::{CutTurn, Progress, TurnEnd};
 use crate::storage::{Db, StorageError, turns};
 
@@ -23,12 +22,12 @@ pub async fn end_cut_turns(db: &Db, wire: Wire) -> Result<usize, StorageError> {
 /// The text is what the stored frames say; calls without an outcome get one, and the log an end, as if the turn had
 /// ended itself.
 fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
-    let last = turn.log.last().map_or((0, 0), |row| (row.last_seq, row.at_ms));
-    let text = turn.log.iter().flat_map(|row| (wire.split)(&row.bytes.clone().into()));
-    let text: String = text.filter_map(|frame| (wire.text)(&frame)).collect();
+    let mut frames = turn.log;
+    let known = (wire.split)(&frames.bytes.clone().into());
+    let text: String = known.iter().filter_map(|frame| (wire.text)(frame)).collect();
+    let total_ms = frames.at_ms;
     let mut fold = Fold::default();
     fold.progress = Progress { text, calls: turn.calls, sources: vec![] };
-    let mut frames = Frames { first_seq: last.0 + 1, last_seq: last.0, at_ms: last.1, bytes: vec![] };
     let mut add = |event: RunnerEvent| {
         frames.last_seq += 1;
         frames.bytes.extend_from_slice(&(wire.encode)(frames.last_seq, frames.at_ms, &event));
@@ -44,7 +43,7 @@ fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
     while let Some(event) = open {
         open = add(event);
     }
-    let telemetry = Telemetry { total_ms: last.1, ..Telemetry::default() };
+    let telemetry = Telemetry { total_ms, ..Telemetry::default() };
     let finish = Finish::Interrupted;
     add(RunnerEvent::TurnEnd { finish, fallback_reason: None, usage: Usage::default(), telemetry });
     TurnEnd {

@@ -35,6 +35,13 @@ async fn a_document_comes_is_found_changes_and_goes() {
     let found: Value = service.get(&format!("{path}/{id}")).send().await.unwrap().json().await.unwrap();
     assert_eq!((&found["status"], &found["uri"]), (&json!("indexed"), &json!("a/kestrel.md")));
 
+    let content = service.get(&format!("{path}/{id}/content")).send().await.unwrap().text().await.unwrap();
+    assert_eq!(content, "The kestrel sleeps at noon.");
+    let chunks: Value = service.get(&format!("{path}/{id}/chunks")).send().await.unwrap().json().await.unwrap();
+    let chunk = &chunks["chunks"][0];
+    let at = |key: &str| usize::try_from(chunk[key].as_u64().unwrap()).unwrap();
+    assert_eq!(&content[at("start")..at("end")], chunk["text"].as_str().unwrap());
+
     let gone: Value = service.delete(&format!("{path}/{id}")).send().await.unwrap().json().await.unwrap();
     assert_eq!((&gone["points_before"], &gone["points_after"]), (&json!(1), &json!(0)));
     assert!(service.search("default", "kestrel").await.is_empty());
