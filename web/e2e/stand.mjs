@@ -37,7 +37,7 @@ export async function startStand({ scripts = new Map(), pages = new Map(), env =
 
   async function startServer() {
     const args = ["serve", "--listen", `127.0.0.1:${port}`, "--set", `storage.data_dir=${data}`,
-      "--set", `models.dir=${process.env.TAILRACE_MODELS ?? join(root, "models")}`,
+      "--set", `models.dir=${process.env.TAILRACE_MODELS ?? process.env.TAILRACE_TEST_MODELS ?? join(root, "models")}`,
       "--set", `tools.fetch_url.allow_hosts=["127.0.0.1:${pagePort}"]`, ...settings.flatMap((s) => ["--set", s])];
     const llm = provider === "openai"
       ? { OPENAI_BASE_URL: model.url, OPENAI_API_KEY: "none", TAILRACE__LLM__PROVIDER: "openai", TAILRACE__LLM__MODEL: "example-model" }

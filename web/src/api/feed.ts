@@ -239,11 +239,20 @@ export function resetConnection(): void {
 
 let watched: string | undefined;
 
-/** Also turns that other pages start in this conversation. Only over the WebSocket. */
+const WATCH_AGAIN_MS = 5_000;
+
+/** Also turns that other pages start in this conversation. Only over the WebSocket; asked for again after a loss. */
 export async function watch(conversation: string | undefined): Promise<void> {
   watched = conversation;
-  if (conversation === undefined || !(await knownCapabilities()).turns || !(await socket.ready())) return;
-  if (watched === conversation) socket.send({ type: "subscribe", conversation_id: conversation });
+  if (conversation === undefined || !(await knownCapabilities()).turns) return;
+  const open = await socket.ready();
+  if (watched !== conversation) return;
+  if (open) socket.send({ type: "subscribe", conversation_id: conversation });
+  else if (!socket.refused) {
+    setTimeout(() => {
+      if (watched === conversation) void watch(conversation);
+    }, WATCH_AGAIN_MS);
+  }
 }
 
 export function onForeignTurn(then: (turnId: string, received: Received) => void): void {

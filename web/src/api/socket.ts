@@ -26,7 +26,7 @@ export class Socket {
   private heard = 0;
   private timer: ReturnType<typeof setInterval> | undefined;
   /** The server has no such route, or something between does not let it through. */
-  private refused = false;
+  refused = false;
 
   constructor(private readonly handlers: SocketHandlers) {}
 

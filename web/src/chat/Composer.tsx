@@ -24,8 +24,13 @@ export function Composer() {
   const id = conversation.value;
   const owner = useRef(id);
   useEffect(() => {
+    // A new conversation has got its id: what is being written already belongs to it.
+    const named = owner.current === undefined && id !== undefined && running.peek();
+    if (named) {
+      writeJson(draftKey(undefined), undefined);
+      writeJson(draftKey(id), text.peek() === "" ? undefined : text.peek());
+    } else text.value = readJson<string>(draftKey(id)) ?? "";
     owner.current = id;
-    text.value = readJson<string>(draftKey(id)) ?? "";
   }, [id]);
   useLayoutEffect(() => {
     const element = area.current;
