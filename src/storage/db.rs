@@ -1,6 +1,6 @@
 //! The database handle: one writer, a few readers.
 //!
-//! Writers queue jobs; the writer task puts everything that is queued into one transaction, each job
+//! Writers queue jobs; the writer task puts everything that is queued into one transaction, each job but the first
 //! in its own savepoint, and begins the next as soon as the last commit has ended. So one sync to disk
 //! serves all who wait for it, and nobody waits for a timer.
 //! Invariant: a job's caller hears `Ok` only after the commit that holds its work; a job that fails
@@ -220,19 +220,21 @@ async fn run_writer(
     drop(lock);
 }
 
-/// One transaction: the first job and what is queued behind it by the time it has run.
-async fn run_batch(connection: &mut Connection, queue: &mut mpsc::Receiver<Box<dyn Job>>, first: Box<dyn Job>) {
-    let mut jobs = Vec::with_capacity(8);
-    let mut next = Some(first);
+/// One transaction: the first job and what is queued behind it by the time it has run. The first one needs no
+/// savepoint: if it fails, there is nothing else to keep.
+async fn run_batch(connection: &mut Connection, queue: &mut mpsc::Receiver<Box<dyn Job>>, mut first: Box<dyn Job>) {
     let mut outcome = control(connection, "BEGIN IMMEDIATE").await;
-    while let Some(mut job) = next.take() {
-        if outcome.is_ok() {
-            outcome = run_job(connection, job.as_mut()).await;
-        }
+    if outcome.is_ok() && !first.run(connection).await {
+        let undone = control(connection, "ROLLBACK").await;
+        return first.settle(undone);
+    }
+    let mut jobs = vec![first];
+    while outcome.is_ok()
+        && jobs.len() < BATCH
+        && let Ok(mut job) = queue.try_recv()
+    {
+        outcome = run_job(connection, job.as_mut()).await;
         jobs.push(job);
-        if outcome.is_ok() && jobs.len() < BATCH {
-            next = queue.try_recv().ok();
-        }
     }
     if outcome.is_ok() {
         outcome = control(connection, "COMMIT").await;
