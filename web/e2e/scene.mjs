@@ -45,8 +45,8 @@ export const pages = new Map([
 ]);
 
 const topics = [
-  ["The Locking Clause", "sql-select.html", "A statement that meets a locked row waits for the other transaction, unless it says NOWAIT or SKIP LOCKED. Rows that cannot be locked at once are then left out. The result is not a consistent picture of the table, which is fine for queues and little else. Any number of workers can take jobs from one table in this way."],
-  ["Explicit Locking", "explicit-locking.html", "Readers never wait for row locks; only writers and other lockers of the same row do. Locks are held until the transaction ends. An index on the order in which jobs are taken keeps the locked set small."],
+  ["The Locking Clause", "sql-select.md", "A statement that meets a locked row waits for the other transaction, unless it says NOWAIT or SKIP LOCKED. Rows that cannot be locked at once are then left out. The result is not a consistent picture of the table, which is fine for queues and little else. Any number of workers can take jobs from one table in this way."],
+  ["Explicit Locking", "explicit-locking.md", "Readers never wait for row locks; only writers and other lockers of the same row do. Locks are held until the transaction ends. An index on the order in which jobs are taken keeps the locked set small."],
   ["Vacuum and wraparound", "routine-vacuuming.md", "Transaction identifiers are counted in a circle. Rows that are old enough are frozen, so that they stay visible. Near wraparound the server refuses new transactions until enough rows are frozen."],
   ["Building indexes", "sql-createindex.md", "An index can be built concurrently while others write. It takes two passes over the table and leaves an invalid index behind if it fails. A table can have many indexes, each of which slows down writes a little."],
   ["Backup and recovery", "backup.md", "A base backup together with the log that follows it brings a cluster to any moment. It can be taken under load. Restores should be rehearsed on another machine."],
@@ -83,11 +83,30 @@ const more = [
   ["Mill rights on the Aller", "mills/rights.md", "Whoever holds water in a dry summer may do so for four hours a day."],
 ];
 
+const long = `
+
+## Strengths
+
+There are four strengths of row locks. The strongest keeps everybody else from changing, deleting or locking the row, and is taken by every UPDATE that touches a key. The next weaker leaves foreign keys alone. The two shared ones let others lock the row in the same way, and only keep it from being changed. A query names its strength after FOR, and for which tables after OF.
+
+## Order
+
+Rows are locked as they are returned. With ORDER BY, a row may have changed its place by the time its lock is granted: it is then returned at its old place with its new values. Where that matters, the rows are locked in a query inside, and put in order outside of it.
+
+## Limits
+
+The clause cannot be used with aggregation, with window functions or with UNION, because rows of the result are then no rows of a table. LIMIT stops the locking as soon as enough rows are found; rows that OFFSET steps over are locked all the same.
+
+## Queues
+
+Workers that take jobs from one table use a short transaction for each job. If a worker crashes, its locks go with its connection, and the job is there again for the next one. An index on the order in which jobs are taken keeps the search short, and old jobs are best kept in another table.
+`;
+
 /** The library: what is asked about, and enough else to scroll through. */
 export function library() {
   return [...topics, ...more].map(([title, uri, text], i) => ({
     id: uri, title, uri, mime: uri.endsWith("html") ? "text/plain" : "text/markdown",
-    text: `# ${title}\n\n${text}\n\n${i < topics.length ? `## Remember\n\n${text.replace(/\.$/, "").split(". ").reverse().join(". ")}.\n` : ""}`,
+    text: `# ${title}\n\n${text}\n\n${i < topics.length ? `## Remember\n\n${text.replace(/\.$/, "").split(". ").reverse().join(". ")}.\n` : ""}${i === 0 ? long : ""}`,
     metadata: { author: i % 2 ? "ada" : "grace" },
   }));
 }

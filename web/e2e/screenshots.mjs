@@ -87,7 +87,9 @@ const scenes = {
     await page.waitForTimeout(500);
   },
   async document(page) {
-    await page.goto(`${stand.url}/knowledge/default/sql-select.html?from=24&to=200`);
+    const text = library()[0].text;
+    const from = text.indexOf("Rows are locked as they are returned");
+    await page.goto(`${stand.url}/knowledge/default/sql-select.md?from=${from}&to=${text.indexOf("Where that matters")}`);
     await page.locator(".document dl").waitFor();
     await page.waitForTimeout(700);
   },
