@@ -13,7 +13,7 @@ import { framesOf } from "../stored";
 const HIDDEN_MS = 250;
 const POLL_MS = 700;
 /** Frames that are drawn at once; of a long log that is read again, an eighth of what is left. */
-const MOST = 120;
+const MOST = 64;
 
 export class LiveTurn {
   readonly turn: Signal<Turn>;
