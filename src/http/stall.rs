@@ -85,3 +85,40 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stalling<T> {
         Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_cut_and_a_slow_one_is_not() {
+        let (near, mut far) = duplex(4);
+        let mut stream = Stalling::new(near, StallGuard::default());
+        let slow = async {
+            let mut taken = [0; 8];
+            for byte in &mut taken {
+                sleep(STALL - Duration::from_secs(1)).await;
+                *byte = far.read_u8().await.unwrap();
+            }
+            taken
+        };
+        let (written, taken) = tokio::join!(stream.write_all(b"slow but"), slow);
+        assert!(written.is_ok() && &taken == b"slow but");
+        stream.write_all(b"full").await.unwrap();
+        let began = Instant::now();
+        assert_eq!(stream.write_all(b"!").await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!((STALL..STALL + Duration::from_secs(1)).contains(&began.elapsed()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_upgraded_connection_has_its_own_rule() {
+        let (near, _far) = duplex(1);
+        let guard = StallGuard::default();
+        let mut stream = Stalling::new(near, guard.clone());
+        guard.let_off();
+        stream.write_all(b"1").await.unwrap();
+        assert!(tokio::time::timeout(STALL * 3, stream.write_all(b"2")).await.is_err());
+    }
+}
