@@ -15,7 +15,7 @@ use jsonschema::error::{ValidationError, ValidationErrorKind};
 use serde_json::{Number, Value};
 use std::collections::BTreeMap;
 
-/// What was wrong, and what was sent: one line, for the model and the user.
+/// What was wrong: one line, for the model and the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgumentError(String);
@@ -23,6 +23,42 @@ pub struct ArgumentError(String);
 impl ArgumentError {
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
+    }
+
+    /// The same, and what was sent.
+    pub fn with_sent(self, sent: &Sent) -> Self {
+        match cut(&sent.text) {
+            text if text.is_empty() => Self(format!("{}; no arguments were sent", self.0)),
+            text => Self(format!("{}; sent: {text}", self.0)),
+        }
+    }
+}
+
+/// A call's arguments as the model wrote them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sent {
+    pub text: String,
+    /// Where they are an object at all, read without any schema.
+    pub arguments: Option<Arguments>,
+}
+
+impl Sent {
+    pub fn native(text: &str) -> Self {
+        let nothing = xml_block::trim(text).is_empty();
+        let arguments = if nothing { Some(Arguments::new()) } else { serde_json::from_str(text).ok() };
+        Self { text: text.to_owned(), arguments }
+    }
+
+    /// Attributes, and the body where that is an object.
+    pub fn inline(call: &XmlToolCall) -> Self {
+        let mut text: String = call.attrs.iter().map(|(name, value)| format!("{name}={value:?} ")).collect();
+        text.push_str(&call.body);
+        let mut arguments: Arguments =
+            call.attrs.iter().map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect();
+        if let Ok(body) = json::object(xml_block::trim(&call.body)) {
+            arguments.extend(body);
+        }
+        Self { text, arguments: Some(arguments) }
     }
 }
 
@@ -90,7 +126,7 @@ impl ArgumentSchema {
         }
         let body = xml_block::trim(&call.body);
         if body.starts_with('{') {
-            for (name, value) in json::object(body).map_err(|why| wrong("the body", &why, body))? {
+            for (name, value) in json::object(body).map_err(|why| wrong("the body", &why))? {
                 put(&mut arguments, &name, value)?;
             }
         } else if let Some(elements) = xml_block::child_elements(body, |name| self.kinds.contains_key(name)) {
@@ -99,7 +135,7 @@ impl ArgumentSchema {
                 put(&mut arguments, &name, self.read_text(&name, text)?)?;
             }
         } else {
-            let name = self.missing_string(&arguments, body)?.to_owned();
+            let name = self.missing_string(&arguments)?.to_owned();
             arguments.insert(name, Value::String(xml_block::plain_text(body)));
         }
         self.validate(arguments)
@@ -111,7 +147,7 @@ impl ArgumentSchema {
         if text.is_empty() {
             return self.validate(Arguments::new());
         }
-        self.validate(json::object(text).map_err(|why| wrong("the arguments", &why, text))?)
+        self.validate(json::object(text).map_err(|why| wrong("the arguments", &why))?)
     }
 
     fn validate(&self, arguments: Arguments) -> Result<Arguments, ArgumentError> {
@@ -121,7 +157,7 @@ impl ArgumentSchema {
         }
         match value {
             Value::Object(arguments) => Ok(arguments),
-            other => Err(wrong("the arguments", "not a JSON object", &other.to_string())),
+            _ => Err(wrong("the arguments", "not a JSON object")),
         }
     }
 
@@ -160,11 +196,11 @@ impl ArgumentSchema {
             _ if kinds.json => json::value(word).ok(),
             _ => None,
         };
-        read.ok_or_else(|| wrong(name, &format!("expected {}", kinds.names().join(" or ")), &text))
+        read.ok_or_else(|| wrong(name, &format!("expected {}", kinds.names().join(" or "))))
     }
 
     /// The one required string that no attribute gave.
-    fn missing_string(&self, given: &Arguments, body: &str) -> Result<&str, ArgumentError> {
+    fn missing_string(&self, given: &Arguments) -> Result<&str, ArgumentError> {
         let takes_text = |name: &str| self.kinds.get(name).is_none_or(|kinds| kinds.string || kinds.names().is_empty());
         let missing: Vec<&str> = self
             .required
@@ -174,10 +210,8 @@ impl ArgumentSchema {
             .collect();
         match missing.as_slice() {
             [name] => Ok(name),
-            [] => Err(wrong("the body", "no required text argument is missing that it could be", body)),
-            many => {
-                Err(wrong("the body", &format!("it could be any of {}; write a JSON object", many.join(", ")), body))
-            }
+            [] => Err(wrong("the body", "no required text argument is missing that it could be")),
+            many => Err(wrong("the body", &format!("it could be any of {}; write a JSON object", many.join(", ")))),
         }
     }
 }
@@ -234,8 +268,8 @@ fn put(arguments: &mut Arguments, name: &str, value: Value) -> Result<(), Argume
     }
 }
 
-fn wrong(what: &str, why: &str, sent: &str) -> ArgumentError {
-    ArgumentError(format!("{what}: {why}, got {:?}", cut(sent)))
+fn wrong(what: &str, why: &str) -> ArgumentError {
+    ArgumentError(format!("{what}: {why}"))
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -27,6 +27,8 @@ pub struct ToolBudget {
     /// Name and canonical arguments of what was admitted.
     seen: HashSet<String>,
     round: u32,
+    /// Nothing runs in this round.
+    closed: bool,
     in_round: u32,
     total: u32,
 }
@@ -63,6 +65,7 @@ impl ToolBudget {
             allowed: allowed.into_iter().collect(),
             seen: HashSet::new(),
             round: 0,
+            closed: false,
             in_round: 0,
             total: 0,
         }
@@ -71,7 +74,13 @@ impl ToolBudget {
     /// `round`: 0 for the first LLM stream, then one per continuation.
     pub fn begin_round(&mut self, round: u32) {
         self.round = round;
+        self.closed = false;
         self.in_round = 0;
+    }
+
+    /// Refuses every call of the round that has begun: it was offered no tools.
+    pub fn close_round(&mut self) {
+        self.closed = true;
     }
 
     /// Whether the next round would be refused everything, or could run nothing more.
@@ -90,6 +99,9 @@ impl ToolBudget {
     pub fn admit(&mut self, name: &str, arguments: Result<&Arguments, &ArgumentError>) -> Admission {
         if self.round >= self.limits.max_continuations {
             return refuse(Rejection::MaxContinuations, "this is the last round: answer with what is there".into());
+        }
+        if self.closed {
+            return refuse(Rejection::NotAllowed, "this round has no tools: answer with what is there".into());
         }
         if !self.registered.contains(name) {
             let known = self.allowed.intersection(&self.registered).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -274,6 +286,15 @@ mod tests {
         assert_eq!(ask(&mut budget, "search", json!({"q": 2})), Some(Rejection::CapRound));
         budget.begin_round(1);
         assert_eq!(ask(&mut budget, "search", json!({"q": 2})), None);
+    }
+
+    #[test]
+    fn a_closed_round_runs_nothing_and_the_next_one_is_open() {
+        let mut budget = budget(LIMITS);
+        budget.close_round();
+        assert_eq!(ask(&mut budget, "search", json!({"q": 1})), Some(Rejection::NotAllowed));
+        budget.begin_round(1);
+        assert_eq!(ask(&mut budget, "search", json!({"q": 1})), None);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The calls of a turn: admitted ones run on tasks of their own, and each sealed call gets exactly one
 //! outcome (invariant 5). A panic inside a tool is that call's failure, nothing more.
 
-use super::arguments::ArgumentError;
+use super::arguments::{ArgumentError, Sent};
 use super::budget::{Admission, Ticket, ToolBudget};
 use super::continuation::SettledCall;
 use super::event::{Rejection, Span, ToolOutcome, ToolSettled, ToolStart};
+use super::loop_guard;
 use super::timeline::Interval;
 use super::tool_task::{Ran, ToolTask};
 use super::{EngineTurn, TurnState};
@@ -12,8 +13,8 @@ use crate::engine::event::{Notice, RunnerEvent};
 use crate::message::Arguments;
 use crate::tools::ToolContext;
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// A finished task, as the pull loop gets it.
@@ -26,7 +27,7 @@ pub(super) struct Calls {
     by_task: HashMap<Id, usize>,
     /// This round's, in the order they were sealed.
     list: Vec<Call>,
-    /// Admitted calls that wait for the stream's end (`engine.overlap = false`).
+    /// Admitted calls that wait for the stream's end: they have side effects, or `engine.overlap = false`.
     waiting: Vec<(usize, ToolTask)>,
     round: u32,
     ids: HashSet<String>,
@@ -42,14 +43,16 @@ struct Call {
     name: String,
     /// `None`: they could not be read.
     arguments: Option<Arguments>,
+    /// What the loop guard knows it by.
+    key: String,
     index: u32,
     span: Option<Span>,
     sealed: Instant,
     /// What it has used up of the budget; `None`: it was refused.
     ticket: Option<Ticket>,
     task: Option<AbortHandle>,
-    /// The outcome, and whether it was cut.
-    settled: Option<(ToolOutcome, bool)>,
+    /// The outcome, and how long it was before it was cut.
+    settled: Option<(ToolOutcome, Option<u64>)>,
 }
 
 /// A call as the round hands it in.
@@ -59,8 +62,8 @@ pub(super) struct Sealed {
     pub name: String,
     /// Or why they are not what the tool takes.
     pub arguments: Result<Arguments, ArgumentError>,
-    /// As they were sent, where they are an object at all: a refused native call goes back with them.
-    pub sent: Option<Arguments>,
+    /// As they were sent: a refused native call goes back with them.
+    pub sent: Sent,
     pub span: Option<Span>,
 }
 
@@ -83,10 +86,28 @@ impl Calls {
         }
     }
 
-    pub fn begin_round(&mut self, round: u32) {
+    /// `tools`: whether the round was offered any.
+    pub fn begin_round(&mut self, round: u32, tools: bool) {
         self.round = round;
         self.list.clear();
         self.budget.begin_round(round);
+        if !tools {
+            self.budget.close_round();
+        }
+    }
+
+    /// What the loop guard knows the round's calls by. One that only a cap of the round kept from running may come
+    /// again.
+    pub fn keys(&self) -> Vec<String> {
+        let capped = |call: &&Call| {
+            matches!(&call.settled, Some((ToolOutcome::Rejected { reason: Rejection::CapRound, .. }, _)))
+        };
+        self.list.iter().filter(|call| !capped(call)).map(|call| call.key.clone()).collect()
+    }
+
+    /// The bytes of the round's sealed blocks in the turn's visible text.
+    pub fn spans(&self) -> impl Iterator<Item = Span> {
+        self.list.iter().filter_map(|call| call.span)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -131,13 +152,13 @@ impl Calls {
         self.list
             .iter()
             .filter_map(|call| {
-                let (outcome, truncated) = call.settled.clone()?;
+                let (outcome, full_bytes) = call.settled.clone()?;
                 Some(SettledCall {
                     call_id: call.id.clone(),
                     name: call.name.clone(),
                     arguments: call.arguments.clone(),
                     outcome,
-                    truncated,
+                    full_bytes,
                 })
             })
             .collect()
@@ -168,11 +189,18 @@ impl TurnState<'_> {
         let id = self.calls.name_call(sealed.id);
         let at = self.calls.list.len();
         let index = u32::try_from(at).unwrap_or(u32::MAX);
-        let admission = self.calls.budget.admit(&sealed.name, sealed.arguments.as_ref());
+        let arguments = sealed.arguments.map_err(|error| error.with_sent(&sealed.sent));
+        let admission = self.calls.budget.admit(&sealed.name, arguments.as_ref());
+        let shown = arguments.as_ref().ok().cloned().or(sealed.sent.arguments);
+        let key = match &shown {
+            Some(arguments) => loop_guard::key(&sealed.name, arguments),
+            None => loop_guard::key_of_text(&sealed.name, &sealed.sent.text),
+        };
         self.calls.list.push(Call {
             id,
             name: sealed.name,
-            arguments: sealed.arguments.as_ref().ok().cloned().or(sealed.sent),
+            arguments: shown,
+            key,
             index,
             span: sealed.span,
             sealed: Instant::now(),
@@ -180,7 +208,7 @@ impl TurnState<'_> {
             task: None,
             settled: None,
         });
-        match (admission, sealed.arguments) {
+        match (admission, arguments) {
             (Admission::Run(ticket), Ok(arguments)) => {
                 if let Some(call) = self.calls.list.get_mut(at) {
                     call.ticket = Some(ticket);
@@ -204,7 +232,7 @@ impl TurnState<'_> {
             max_result_bytes: self.engine.config.max_result_bytes,
             keeper: self.engine.keeper.clone(),
         };
-        if self.engine.config.overlap {
+        if self.engine.config.overlap && !tool.spec().side_effects {
             self.launch(at, task);
         } else {
             self.calls.waiting.push((at, task));
@@ -281,7 +309,7 @@ impl TurnState<'_> {
                 outcome: ran.outcome,
                 duration_ms: interval.1 - interval.0,
                 ingest_ms,
-                truncated: ran.truncated,
+                full_bytes: ran.full_bytes,
                 ingested: ran.ingested,
             },
         );
@@ -300,7 +328,7 @@ impl TurnState<'_> {
                 outcome: ToolOutcome::Rejected { reason, error: message },
                 duration_ms: 0,
                 ingest_ms: None,
-                truncated: false,
+                full_bytes: None,
                 ingested: None,
             },
         );
@@ -331,7 +359,7 @@ impl TurnState<'_> {
 
     fn announce(&mut self, at: usize, settlement: Settlement) {
         let Some(call) = self.calls.list.get_mut(at) else { return };
-        call.settled = Some((settlement.outcome.clone(), settlement.truncated));
+        call.settled = Some((settlement.outcome.clone(), settlement.full_bytes));
         let duration_ms = match &settlement.outcome {
             ToolOutcome::Failed { .. } if settlement.duration_ms == 0 => {
                 u64::try_from(call.sealed.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -341,10 +369,11 @@ impl TurnState<'_> {
         (self.emit)(RunnerEvent::ToolResult(ToolSettled {
             call_id: call.id.clone(),
             name: call.name.clone(),
+            arguments: call.arguments.clone().unwrap_or_default(),
             outcome: settlement.outcome,
             duration_ms,
             ingest_ms: settlement.ingest_ms,
-            truncated: settlement.truncated,
+            truncated: settlement.full_bytes.is_some(),
             span: call.span,
             ingested: settlement.ingested,
         }));
@@ -355,7 +384,7 @@ struct Settlement {
     outcome: ToolOutcome,
     duration_ms: u64,
     ingest_ms: Option<u64>,
-    truncated: bool,
+    full_bytes: Option<u64>,
     ingested: Option<super::event::Ingested>,
 }
 
@@ -365,7 +394,7 @@ impl Settlement {
             outcome: ToolOutcome::Failed { error },
             duration_ms: 0,
             ingest_ms: None,
-            truncated: false,
+            full_bytes: None,
             ingested: None,
         }
     }

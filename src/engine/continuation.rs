@@ -16,7 +16,8 @@ pub struct SettledCall {
     /// `None` where they could not be read: such a call cannot be sent back in native form.
     pub arguments: Option<Arguments>,
     pub outcome: ToolOutcome,
-    pub truncated: bool,
+    /// How long the result was, in bytes, where it was cut.
+    pub full_bytes: Option<u64>,
 }
 
 /// What a round said and did.
@@ -30,24 +31,30 @@ pub struct RoundRecord {
     pub last_next: bool,
     /// The question, for models that learn from examples: it is repeated behind the results.
     pub ask_again: Option<String>,
+    /// Every call of the round had been made before in this turn: the model is told not to go on like that.
+    pub repeats: bool,
 }
 
 /// The messages that the next round sees after those of this one, for inline calls.
-pub fn inline(round: RoundRecord, frame: &Frame) -> Vec<ChatMessage> {
+pub fn inline(round: &RoundRecord, frame: &Frame) -> Vec<ChatMessage> {
     let mut text = String::from(prompt_examples::RESULTS);
     for (i, call) in round.calls.iter().enumerate() {
         text.push_str(&format!("\n{}. {}\n", i + 1, answer(call, frame)));
     }
-    text.push_str(&closing(&round));
+    text.push_str(&closing(round));
     vec![
-        ChatMessage::Assistant(AssistantMessage { text: round.text, tool_calls: vec![], raw: round.raw }),
+        ChatMessage::Assistant(AssistantMessage {
+            text: round.text.clone(),
+            tool_calls: vec![],
+            raw: round.raw.clone(),
+        }),
         ChatMessage::User(text),
     ]
 }
 
 /// The same for native calls: results go in the provider's own tool role.
-pub fn native(round: RoundRecord, frame: &Frame) -> Vec<ChatMessage> {
-    let closing = closing(&round);
+pub fn native(round: &RoundRecord, frame: &Frame) -> Vec<ChatMessage> {
+    let closing = closing(round);
     let mut tool_calls = Vec::new();
     let mut results = Vec::new();
     let mut notes = String::new();
@@ -66,8 +73,9 @@ pub fn native(round: RoundRecord, frame: &Frame) -> Vec<ChatMessage> {
     }
     // A message in the provider's own form names every call of the round; with one left out it would
     // ask for a result that cannot be given.
-    let raw = round.raw.filter(|_| notes.is_empty());
-    let mut messages = vec![ChatMessage::Assistant(AssistantMessage { text: round.text, tool_calls, raw })];
+    let raw = round.raw.clone().filter(|_| notes.is_empty());
+    let said = AssistantMessage { text: round.text.clone(), tool_calls, raw };
+    let mut messages = vec![ChatMessage::Assistant(said)];
     if let Some(last) = results.last_mut() {
         last.content.push_str(&closing);
     }
@@ -83,7 +91,8 @@ pub fn native(round: RoundRecord, frame: &Frame) -> Vec<ChatMessage> {
 fn answer(call: &SettledCall, frame: &Frame) -> String {
     match &call.outcome {
         ToolOutcome::Ok { output } => {
-            let cut = if call.truncated { " (cut: it was longer)" } else { "" };
+            let cut =
+                call.full_bytes.map(|all| format!(" (the first {} of {all} bytes)", output.len())).unwrap_or_default();
             format!("{} answered{cut}:\n{}", call.name, frame.wrap(&format!("result of {}", call.name), output))
         }
         ToolOutcome::Failed { error } => {
@@ -103,6 +112,12 @@ fn closing(round: &RoundRecord) -> String {
              Make no further calls unless they are needed.",
         ),
     };
+    if round.repeats {
+        text.push_str(
+            " You had made the same call before in this answer: its result stands above and will not change. Do not \
+             repeat it: use what is there, ask for something else, or answer.",
+        );
+    }
     let has = |wanted: fn(&ToolOutcome) -> bool| round.calls.iter().any(|c| wanted(&c.outcome));
     if has(|o| matches!(o, ToolOutcome::Failed { .. })) {
         text.push_str(" A tool failed: say so honestly and do not make up what it would have brought.");
@@ -129,7 +144,7 @@ mod tests {
             name: name.to_owned(),
             arguments: Some(Arguments::new()),
             outcome,
-            truncated: false,
+            full_bytes: None,
         }
     }
 
@@ -144,12 +159,13 @@ mod tests {
             raw: None,
             last_next: true,
             ask_again: None,
+            repeats: false,
         }
     }
 
     #[test]
     fn every_call_is_answered_in_order_and_nothing_in_it_is_a_call() {
-        let messages = inline(round(), &Frame::random());
+        let messages = inline(&round(), &Frame::random());
         let [ChatMessage::Assistant(said), ChatMessage::User(results)] = messages.as_slice() else {
             panic!("{messages:?}")
         };
@@ -167,7 +183,7 @@ mod tests {
         let mut record = round();
         record.calls[1].arguments = None;
         record.raw = Some(RawMessage { provider: "anthropic".into(), content: serde_json::json!([]) });
-        let messages = native(record, &Frame::random());
+        let messages = native(&record, &Frame::random());
         let [ChatMessage::Assistant(said), ChatMessage::ToolResults(results), ChatMessage::User(note)] =
             messages.as_slice()
         else {
@@ -177,5 +193,19 @@ mod tests {
         assert!(said.raw.is_none());
         assert_eq!(results.iter().map(|r| (r.name.as_str(), r.ok)).collect::<Vec<_>>(), [("b", true), ("c", false)]);
         assert!(note.contains("a failed"), "{note}");
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        for (change, said) in [
+            ((|r| r.calls[0].full_bytes = Some(9000)) as fn(&mut RoundRecord), "(the first 27 of 9000 bytes)"),
+            (|r| r.repeats = true, "Do not repeat it"),
+            (|r| r.ask_again = Some("When?".into()), "When?"),
+        ] {
+            let (before, mut record) = (round(), round());
+            change(&mut record);
+            let text = |record: &RoundRecord| format!("{:?}", inline(record, &Frame::random()));
+            assert!(text(&record).contains(said) && !text(&before).contains(said), "{said}");
+        }
     }
 }

@@ -115,6 +115,8 @@ pub struct ToolStart {
 pub struct ToolSettled {
     pub call_id: String,
     pub name: String,
+    /// As they were sent; empty where that is not a JSON object. A refused call has no [`ToolStart`] to say them.
+    pub arguments: Arguments,
     pub outcome: ToolOutcome,
     pub duration_ms: u64,
     pub ingest_ms: Option<u64>,
@@ -152,6 +154,8 @@ pub enum Rejection {
     CapRound,
     CapTotal,
     MaxContinuations,
+    /// The user said no, or nothing in time.
+    NotApproved,
 }
 
 impl Rejection {
@@ -164,6 +168,7 @@ impl Rejection {
             Self::CapRound => "cap_round",
             Self::CapTotal => "cap_total",
             Self::MaxContinuations => "max_continuations",
+            Self::NotApproved => "not_approved",
         }
     }
 }

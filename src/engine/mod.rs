@@ -10,20 +10,24 @@ pub mod budget;
 pub mod call_assembler;
 mod calls;
 pub mod continuation;
+pub mod course;
+mod ending;
 pub mod event;
+pub mod loop_guard;
+pub mod nudge;
 pub mod prompt;
 pub mod prompt_examples;
 mod round;
 pub mod timeline;
 mod tool_task;
+pub mod transcript;
 pub mod xml_block;
 pub mod xml_parser;
 
 pub use tool_task::Keeper;
 
 use crate::config::Locale;
-use crate::llm::{LlmError, LlmProvider};
-use crate::message::framing::Frame;
+use crate::llm::LlmProvider;
 use crate::message::passages::Passage;
 use crate::message::sources::SourceBook;
 use crate::message::{ChatMessage, Usage};
@@ -32,12 +36,18 @@ use crate::tools::{ToolContext, ToolRegistry, ToolSpec};
 use arguments::{ArgumentError, ToolSchemas};
 use budget::Limits;
 use calls::Calls;
-use event::{Finish, Notice, Rejection, RunnerEvent, Telemetry, ToolMode};
-use prompt::FirstRound;
+use continuation::RoundRecord;
+use course::{Course, Next};
+use ending::Ended;
+use event::{Finish, RunnerEvent, Telemetry, ToolMode};
+use loop_guard::Intervention;
+use nudge::Nudge;
 use round::{Round, RoundOutcome};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use transcript::{Leg, Opening, Transcript};
 use uuid::Uuid;
 
 /// The engine's limits; a turn may lower some of them.
@@ -102,13 +112,6 @@ pub struct TurnOutcome {
 /// Takes events as they happen; must not block.
 pub type Emit<'e> = &'e mut (dyn FnMut(RunnerEvent) + Send);
 
-/// Why the loop over rounds ended.
-enum Ended {
-    Complete,
-    MaxContinuations,
-    Provider(LlmError),
-}
-
 impl StreamingEngine {
     /// # Errors
     /// A tool's schema that is not a JSON Schema.
@@ -132,7 +135,7 @@ impl StreamingEngine {
         let ended = tokio::select! {
             biased;
             () = turn.cancel.cancelled() => Err(Finish::Cancelled),
-            () = tokio::time::sleep_until(turn.deadline.into()) => Err(Finish::Timeout),
+            () = tokio::time::sleep_until(turn.deadline) => Err(Finish::Timeout),
             ended = state.rounds() => Ok(ended),
         };
         state.finish(ended)
@@ -155,6 +158,7 @@ struct TurnState<'t> {
     emit: Emit<'t>,
     calls: Calls,
     round: Round,
+    course: Course,
     /// Bytes of visible text so far.
     visible: u64,
     usage: Usage,
@@ -179,6 +183,7 @@ impl<'t> TurnState<'t> {
             emit,
             calls: Calls::new(turn, engine.tools.names().map(str::to_owned), context),
             round: Round::new(0, 0, engine.config.max_block_bytes),
+            course: Course::new(turn.limits.max_continuations),
             visible: 0,
             usage: Usage::default(),
             telemetry: Telemetry::default(),
@@ -187,135 +192,64 @@ impl<'t> TurnState<'t> {
     }
 
     async fn rounds(&mut self) -> Ended {
-        let frame = Frame::random();
         let specs = self.engine.specs(self.turn);
-        let mut messages = prompt::first_round(
-            FirstRound {
-                mode: self.turn.mode,
-                tools: &specs,
-                examples: self.turn.provider.wants_examples(),
-                history: self.turn.history.clone(),
-                passages: &self.turn.passages,
-                question: &self.turn.question,
-            },
-            &frame,
-        );
-        let last = self.turn.limits.max_continuations;
-        for round in 0..=last {
+        let mut transcript = Transcript::new(Opening {
+            mode: self.turn.mode,
+            tools: &specs,
+            examples: self.turn.provider.wants_examples(),
+            history: self.turn.history.clone(),
+            passages: &self.turn.passages,
+            question: &self.turn.question,
+        });
+        loop {
+            let (round, tools) = (self.course.round(), !self.course.without_tools());
             self.telemetry.rounds = round + 1;
-            self.calls.begin_round(round);
-            match self.stream(round, &messages, &specs).await {
+            self.calls.begin_round(round, tools);
+            let messages = transcript.messages(tools);
+            let specs = if tools { specs.as_slice() } else { &[] };
+            let (record, facts) = match self.stream(round, &messages, specs).await {
+                RoundOutcome::Ended(record, facts) => (record, facts),
                 RoundOutcome::Failed(error) => return Ended::Provider(error),
-                RoundOutcome::Ended(_) if self.calls.is_empty() => return Ended::Complete,
-                RoundOutcome::Ended(_) if round == last => return Ended::MaxContinuations,
-                RoundOutcome::Ended(mut record) => {
-                    record.last_next = round + 1 == last;
-                    record.ask_again = self.turn.provider.wants_examples().then(|| self.turn.question.clone());
-                    messages.extend(match self.turn.mode {
-                        ToolMode::Native => continuation::native(record, &frame),
-                        ToolMode::Inline | ToolMode::Off => continuation::inline(record, &frame),
-                    });
-                }
-            }
+            };
+            let leg = match self.course.after(facts) {
+                Next::End(end) => return Ended::Course(end),
+                Next::Nudge(nudge) => self.nudged(nudge, record),
+                Next::Results(intervention) => self.results(intervention, record),
+            };
+            transcript.legs.push(leg);
         }
-        Ended::Complete
     }
 
-    fn finish(mut self, ended: Result<Ended, Finish>) -> TurnOutcome {
-        let mut fallback_reason = None;
-        let finish = match ended {
-            Ok(Ended::Complete) => Finish::Complete,
-            Ok(Ended::MaxContinuations) => {
-                fallback_reason = Some("max_continuations_reached");
-                self.notice_max_continuations();
-                Finish::MaxContinuations
-            }
-            Ok(Ended::Provider(error)) => {
-                self.abandon("the model's answer was cut off before this tool had answered");
-                self.provider_failed(error);
-                Finish::ProviderError
-            }
-            Err(finish) => {
-                let why = if finish == Finish::Cancelled { "the turn was cancelled" } else { "the turn took too long" };
-                self.abandon(why);
-                if finish == Finish::Timeout {
-                    let limit = self.turn.deadline.saturating_duration_since(self.turn.began).as_millis();
-                    let message = format!("the turn took longer than {limit} ms (turns.timeout_ms)");
-                    (self.emit)(RunnerEvent::Error {
-                        code: "turn_timeout",
-                        message,
-                        retryable: true,
-                        retry_after_ms: None,
-                    });
-                }
-                finish
-            }
-        };
-        self.sum_up();
-        TurnOutcome { finish, fallback_reason, usage: self.usage, telemetry: self.telemetry }
+    fn nudged(&mut self, nudge: Nudge, record: RoundRecord) -> Leg {
+        self.notice_nudge(nudge);
+        let message = nudge.message(self.ask_again().as_deref(), self.course.is_last());
+        Leg::Nudged { said: record.text, message }
+    }
+
+    fn results(&mut self, intervention: Option<Intervention>, record: RoundRecord) -> Leg {
+        if let Some(intervention) = intervention {
+            self.notice_loop(intervention);
+        }
+        Leg::Results(RoundRecord {
+            last_next: self.course.is_last(),
+            ask_again: self.ask_again(),
+            repeats: intervention.is_some(),
+            ..record
+        })
+    }
+
+    /// Models that learn from examples read the question once more behind what they asked for.
+    fn ask_again(&self) -> Option<String> {
+        self.turn.provider.wants_examples().then(|| self.turn.question.clone())
     }
 
     fn now_ms(&self) -> u64 {
         u64::try_from(self.turn.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn sum_up(&mut self) {
-        let tools = timeline::union(self.calls.intervals());
-        self.telemetry.tool_wall_ms = timeline::length(&tools);
-        self.telemetry.overlap_ms = timeline::common(&tools, &self.streams);
-        self.telemetry.tools_run = self.calls.run();
-        self.telemetry.tools_rejected = self.calls.rejected();
-        self.telemetry.ingest_ms = self.calls.ingest_ms();
-        self.telemetry.total_ms = self.now_ms();
-    }
-
-    fn provider_failed(&mut self, error: LlmError) {
-        if self.visible == 0 {
-            let text = match self.engine.config.locale {
-                Locale::De => format!("⚠️ LLM-Fehler: {}", error.message),
-                Locale::En => format!("⚠️ LLM error: {}", error.message),
-            };
-            self.say(text);
-        }
-        (self.emit)(RunnerEvent::Error {
-            code: error.kind.code(),
-            message: error.message,
-            retryable: error.kind.retryable(),
-            retry_after_ms: error.retry_after.and_then(|d| u64::try_from(d.as_millis()).ok()),
-        });
-    }
-
-    fn notice_max_continuations(&mut self) {
-        let limit = self.turn.limits.max_continuations;
-        (self.emit)(RunnerEvent::Notice(Notice {
-            code: "max_continuations_reached",
-            title: "No further rounds".to_owned(),
-            message: format!(
-                "The model asked for another tool after {limit} continuations (engine.max_continuations); the answer \
-                 stands as it is."
-            ),
-        }));
-    }
-
     /// Visible text.
     fn say(&mut self, text: String) {
         self.visible += text.len() as u64;
         (self.emit)(RunnerEvent::Delta(text));
-    }
-
-    /// Says once per turn which cap was hit.
-    fn notice_cap(&mut self, reason: Rejection) {
-        let (limit, key) = match reason {
-            Rejection::CapRound => (self.turn.limits.max_tools_per_round, "engine.max_tools_per_round"),
-            Rejection::CapTotal => (self.turn.limits.max_tools_total, "engine.max_tools_total"),
-            _ => return,
-        };
-        if self.calls.first_cap(reason) {
-            (self.emit)(RunnerEvent::Notice(Notice {
-                code: "tool_cap_reached",
-                title: "Tool limit reached".to_owned(),
-                message: format!("The model wanted more tools than allowed: {limit} ({key})."),
-            }));
-        }
     }
 }

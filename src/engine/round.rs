@@ -2,15 +2,17 @@
 //! it takes whatever comes first, the model's next event or a tool that has ended.
 
 use super::TurnState;
-use super::arguments::ArgumentError;
+use super::arguments::{ArgumentError, Sent};
 use super::call_assembler::{CallAssembler, CallState, Progress};
 use super::calls::Sealed;
 use super::continuation::RoundRecord;
+use super::course::RoundFacts;
 use super::event::{RoundStop, RunnerEvent, Span, ToolMode};
+use super::nudge;
 use super::timeline::Spoken;
 use super::xml_parser::{Segment, XmlParseState};
 use crate::llm::{Done, EventStream, LlmError, LlmErrorKind, Stop, StreamEvent};
-use crate::message::{Arguments, ChatMessage, Usage};
+use crate::message::{ChatMessage, Usage};
 use crate::tools::ToolSpec;
 use futures_util::StreamExt;
 use std::time::Duration;
@@ -22,7 +24,7 @@ const LONGEST_RESTART_WAIT: Duration = Duration::from_secs(60);
 
 /// How a round went.
 pub(super) enum RoundOutcome {
-    Ended(RoundRecord),
+    Ended(RoundRecord, RoundFacts),
     Failed(LlmError),
 }
 
@@ -90,13 +92,11 @@ impl TurnState<'_> {
                     let joined = self.calls.join().await;
                     self.settle(joined);
                 }
-                RoundOutcome::Ended(RoundRecord {
-                    text: std::mem::take(&mut self.round.text),
-                    calls: self.calls.record(),
-                    raw: done.message,
-                    last_next: false,
-                    ask_again: None,
-                })
+                let facts = self.facts(done.stop);
+                let text = std::mem::take(&mut self.round.text);
+                let record =
+                    RoundRecord { text, calls: self.calls.record(), raw: done.message, ..RoundRecord::default() };
+                RoundOutcome::Ended(record, facts)
             }
             Err(error) => RoundOutcome::Failed(error),
         }
@@ -127,6 +127,19 @@ impl TurnState<'_> {
             error: error.message,
             discard_from: self.visible,
         });
+    }
+
+    fn facts(&self, stop: Stop) -> RoundFacts {
+        let base = self.round.base;
+        let at = |byte: u64| usize::try_from(byte.saturating_sub(base)).unwrap_or(usize::MAX);
+        let blocks = self.calls.spans().map(|span| (at(span.start), at(span.end)));
+        RoundFacts {
+            stop,
+            keys: self.calls.keys(),
+            called: !self.calls.is_empty(),
+            ran_tools: self.calls.run() > 0,
+            own: nudge::own_text(&self.round.text, blocks),
+        }
     }
 
     async fn pull(&mut self, mut stream: EventStream) -> Result<Done, LlmError> {
@@ -216,10 +229,10 @@ impl TurnState<'_> {
                     let span = Span { start: base + sealed.span.start, end: base + sealed.span.end };
                     let arguments = match self.engine.schemas.get(&sealed.call.name) {
                         Some(schema) => schema.read_inline(&sealed.call),
-                        // Of an unknown tool nothing is read: the gate refuses its name.
-                        None => Ok(Arguments::new()),
+                        None => Err(unread()),
                     };
-                    self.seal(Sealed { id: None, name: sealed.call.name, arguments, sent: None, span: Some(span) });
+                    let sent = Sent::inline(&sealed.call);
+                    self.seal(Sealed { id: None, name: sealed.call.name, arguments, sent, span: Some(span) });
                 }
             }
         }
@@ -236,7 +249,10 @@ impl TurnState<'_> {
             }
             Some(Progress::Complete(place)) => self.seal_native(place),
             Some(Progress::Spoiled(place, why)) => match self.round.placed.get(place) {
-                Some(Some(at)) => self.revoke(*at, why.to_string()),
+                Some(Some(at)) => {
+                    let (at, error) = (*at, ArgumentError::new(why.to_string()).with_sent(&self.sent(place)));
+                    self.revoke(at, error.to_string());
+                }
                 _ => self.seal_refused(place, &why.to_string()),
             },
             None => {}
@@ -249,16 +265,20 @@ impl TurnState<'_> {
             return;
         }
         let Some(call) = self.round.native.calls().get(place) else { return };
-        let (id, name, text) = (call.id.clone(), call.name.clone(), call.arguments.clone());
+        let (id, name) = (call.id.clone(), call.name.clone());
         let arguments = match self.engine.schemas.get(&name) {
-            Some(schema) => schema.read_native(&text),
-            None => Ok(Arguments::new()),
+            Some(schema) => schema.read_native(&call.arguments),
+            None => Err(unread()),
         };
-        let sent = if text.trim().is_empty() { Some(Arguments::new()) } else { serde_json::from_str(&text).ok() };
-        let at = self.seal(Sealed { id: Some(id), name, arguments, sent, span: None });
+        let at = self.seal(Sealed { id: Some(id), name, arguments, sent: self.sent(place), span: None });
         if let Some(placed) = self.round.placed.get_mut(place) {
             *placed = Some(at);
         }
+    }
+
+    /// What a native call's arguments are so far.
+    fn sent(&self, place: usize) -> Sent {
+        self.round.native.calls().get(place).map(|call| Sent::native(&call.arguments)).unwrap_or_default()
     }
 
     fn seal_refused(&mut self, place: usize, why: &str) {
@@ -268,7 +288,7 @@ impl TurnState<'_> {
         let Some(call) = self.round.native.calls().get(place) else { return };
         let (id, name) = (call.id.clone(), call.name.clone());
         let arguments = Err(ArgumentError::new(why));
-        let at = self.seal(Sealed { id: Some(id), name, arguments, sent: None, span: None });
+        let at = self.seal(Sealed { id: Some(id), name, arguments, sent: self.sent(place), span: None });
         if let Some(placed) = self.round.placed.get_mut(place) {
             *placed = Some(at);
         }
@@ -326,4 +346,9 @@ impl TurnState<'_> {
         self.close_round(RoundStop::Cut, Usage::default());
         self.abandon_calls(why);
     }
+}
+
+/// Of a tool that is not registered nothing is read: the gate refuses its name.
+fn unread() -> ArgumentError {
+    ArgumentError::new("there is no such tool")
 }

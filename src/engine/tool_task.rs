@@ -10,7 +10,8 @@ use crate::message::Arguments;
 use crate::message::sources::Source;
 use crate::tools::{IngestText, Tool, ToolContext};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 /// Everything one call needs.
@@ -42,7 +43,8 @@ pub(super) struct Ran {
     /// When the tool had answered, before its text was stored.
     pub answered: Instant,
     pub outcome: ToolOutcome,
-    pub truncated: bool,
+    /// How long the text was, in bytes, where it was cut.
+    pub full_bytes: Option<u64>,
     pub sources: Vec<Source>,
     pub ingested: Option<Ingested>,
     pub ingest_time: Option<Duration>,
@@ -57,7 +59,7 @@ impl ToolTask {
             began,
             answered: Instant::now(),
             outcome: ToolOutcome::Failed { error: String::new() },
-            truncated: false,
+            full_bytes: None,
             sources: Vec::new(),
             ingested: None,
             ingest_time: None,
@@ -77,7 +79,7 @@ impl ToolTask {
             }
         };
         let mut text = output.text;
-        ran.truncated = cut(&mut text, self.max_result_bytes);
+        ran.full_bytes = cut(&mut text, self.max_result_bytes);
         ran.outcome = ToolOutcome::Ok { output: text };
         ran.sources = output.sources;
         if let (Some(keeper), Some(found)) = (self.keeper, output.ingest) {
@@ -135,14 +137,14 @@ async fn keep(keeper: Keeper, found: IngestText, context: &ToolContext, ran: &mu
     }
 }
 
-/// Cuts `text` to at most `limit` bytes at a character's border; whether it did.
-fn cut(text: &mut String, limit: usize) -> bool {
-    if text.len() <= limit {
-        return false;
+/// Cuts `text` to at most `limit` bytes at a character's border; how long it was, if it did.
+pub(super) fn cut(text: &mut String, limit: usize) -> Option<u64> {
+    let full = text.len();
+    if full <= limit {
+        return None;
     }
-    let end = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    text.truncate(end);
-    true
+    text.truncate(text.floor_char_boundary(limit));
+    Some(full as u64)
 }
 
 #[cfg(test)]
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_result_is_cut_between_characters() {
-        for (text, limit, want, cut_off) in [("abc", 3, "abc", false), ("añb", 2, "a", true), ("", 0, "", false)] {
+        for (text, limit, want, cut_off) in [("abc", 3, "abc", None), ("añb", 2, "a", Some(4)), ("", 0, "", None)] {
             let mut got = text.to_owned();
             assert_eq!((cut(&mut got, limit), got.as_str()), (cut_off, want));
         }

@@ -334,6 +334,7 @@ mod tests {
             &RunnerEvent::ToolResult(ToolSettled {
                 call_id: "c".into(),
                 name: "t".into(),
+                arguments: Default::default(),
                 outcome: ToolOutcome::Rejected { reason: Rejection::Duplicate, error: "again".into() },
                 duration_ms: 0,
                 ingest_ms: None,

@@ -113,7 +113,7 @@ impl Fold {
             self.progress.calls.push(StoredCall {
                 call_id: settled.call_id.clone(),
                 name: settled.name.clone(),
-                arguments: Default::default(),
+                arguments: settled.arguments.clone(),
                 round: self.round,
                 index: self.index,
                 span: settled.span.map(|s| (s.start, s.end)),
@@ -179,6 +179,7 @@ mod tests {
             RunnerEvent::ToolResult(ToolSettled {
                 call_id: id.into(),
                 name: "t".into(),
+                arguments: Default::default(),
                 outcome,
                 duration_ms: 3,
                 ingest_ms: None,

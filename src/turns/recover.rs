@@ -61,6 +61,7 @@ fn stopped(call: &StoredCall) -> RunnerEvent {
     RunnerEvent::ToolResult(ToolSettled {
         call_id: call.call_id.clone(),
         name: call.name.clone(),
+        arguments: call.arguments.clone(),
         outcome: ToolOutcome::Failed { error: "the server stopped before the call had ended".to_owned() },
         duration_ms: 0,
         ingest_ms: None,

@@ -86,8 +86,8 @@ impl Task {
             collections: input.collections.into(),
             sources,
             seen_urls,
-            began: self.began,
-            deadline: self.began + self.inner.options.timeout,
+            began: self.began.into(),
+            deadline: (self.began + self.inner.options.timeout).into(),
             cancel: self.turn.cancel.clone(),
         };
         let mut cited = !turn.passages.is_empty();

@@ -1,6 +1,7 @@
 //! The engine over real HTTP streams: a scripted provider, real tools made for the purpose.
 
 mod cases;
+mod circles;
 mod native;
 mod overlap;
 
@@ -247,8 +248,8 @@ async fn run(upstream: &Upstream, probes: &Probes, given: Given) -> Ran {
         collections: Arc::from(["default".to_owned()]),
         sources: Arc::default(),
         seen_urls: Arc::default(),
-        began,
-        deadline: began + given.turn_timeout,
+        began: began.into(),
+        deadline: (began + given.turn_timeout).into(),
         cancel: given.cancel,
     };
     let mut events = Vec::new();
