@@ -2,6 +2,7 @@
 
 use crate::config::{Config, ProviderName, ToolResults};
 use crate::engine::budget::Limits;
+use crate::engine::sub_agent::SubAgentConfig;
 use crate::engine::{EngineConfig, Keeper, StreamingEngine};
 use crate::keys::Keys;
 use crate::knowledge::base::Base;
@@ -237,8 +238,25 @@ fn engine_config(config: &Config) -> EngineConfig {
         max_result_bytes: config.engine.max_result_bytes,
         overlap: config.engine.overlap,
         retry_after_text: config.llm.retry_after_text,
+        prompt_tokens: prompt_tokens(config),
+        approval_timeout: config.engine.approval_timeout,
+        sub_agent: SubAgentConfig {
+            max_depth: config.engine.sub_agent.max_depth,
+            limits: Limits {
+                max_continuations: config.engine.sub_agent.max_continuations,
+                max_tools_per_round: config.engine.sub_agent.max_tools_per_round,
+                max_tools_total: config.engine.sub_agent.max_tools_total,
+            },
+            timeout: config.engine.sub_agent.timeout,
+        },
         locale: config.messages.locale,
     }
+}
+
+/// What of the model's window is left for the request. The answer never gets more than half of it.
+fn prompt_tokens(config: &Config) -> Option<u64> {
+    let all = u64::from(config.llm.context_tokens);
+    (all > 0).then(|| all - u64::from(config.llm.max_tokens).min(all / 2))
 }
 
 /// Every provider that can be had, the default first: the one that is configured; else those with a

@@ -141,7 +141,7 @@ async fn here(
         collections: args.collection.clone(),
         mode: if provider.supports_tools() { ToolMode::Native } else { ToolMode::Inline },
         provider,
-        tools: engine.tools().names().map(str::to_owned).collect(),
+        tools: engine.tools().iter().map(|tool| tool.name.clone()).collect(),
         retrieval: if args.tool_retrieval { Retrieval::Tool } else { Retrieval::Auto },
         limits: engine.config().limits,
         tool_timeout: engine.config().tool_timeout,

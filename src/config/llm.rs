@@ -19,6 +19,8 @@ pub struct Llm {
     pub model: Option<String>,
     /// Longest answer of a remote model in one round, in tokens.
     pub max_tokens: u32,
+    /// What the model can read and write in one request; 0: not known.
+    pub context_tokens: u32,
     #[serde(rename = "first_byte_timeout_ms", deserialize_with = "millis")]
     pub first_byte_timeout: Duration,
     #[serde(rename = "idle_timeout_ms", deserialize_with = "millis")]
@@ -80,6 +82,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::word("llm.provider", &["", "anthropic", "openai", "local", "extractive"]),
     Key::text("llm.model", Rule::ANY),
     Key::whole("llm.max_tokens", 1, 1_000_000),
+    Key::whole("llm.context_tokens", 0, 100_000_000),
     Key::whole("llm.first_byte_timeout_ms", 100, 3_600_000),
     Key::whole("llm.idle_timeout_ms", 100, 3_600_000),
     Key::whole("llm.max_retries", 0, 10),

@@ -143,10 +143,15 @@ impl ToolBudget {
     /// Takes an admission back: the call turned out to be broken after it had been started.
     pub fn revoke(&mut self, ticket: &Ticket) {
         if self.seen.remove(&ticket.key) {
-            self.total -= 1;
-            if ticket.round == self.round {
-                self.in_round -= 1;
-            }
+            self.release(ticket);
+        }
+    }
+
+    /// The call was not allowed to run: it does not count, but need not be made again either. Said once a ticket.
+    pub fn release(&mut self, ticket: &Ticket) {
+        self.total -= 1;
+        if ticket.round == self.round {
+            self.in_round -= 1;
         }
     }
 }
@@ -321,6 +326,16 @@ mod tests {
         budget.begin_round(1);
         budget.revoke(&ticket);
         assert_eq!(ask(&mut budget, "search", json!({"q": 1})), None);
+    }
+
+    #[test]
+    fn a_released_call_does_not_count_and_does_not_come_again() {
+        let mut budget = budget(Limits { max_tools_total: 1, ..LIMITS });
+        let call = arguments(json!({"q": 1}));
+        let Admission::Run(ticket) = budget.admit("search", Ok(&call)) else { panic!("refused") };
+        budget.release(&ticket);
+        assert_eq!(ask(&mut budget, "search", json!({"q": 1})), Some(Rejection::Duplicate));
+        assert_eq!(ask(&mut budget, "search", json!({"q": 2})), None);
     }
 
     #[test]

@@ -53,16 +53,17 @@ impl TurnState<'_> {
             }
         };
         self.sum_up();
-        TurnOutcome { finish, fallback_reason, usage: self.usage, telemetry: self.telemetry }
+        let summary = self.fit.into_summary();
+        TurnOutcome { finish, fallback_reason, usage: self.usage, telemetry: self.telemetry, summary }
     }
 
     fn sum_up(&mut self) {
-        let tools = timeline::union(self.calls.intervals());
+        let tools = timeline::union(&self.calls.intervals);
         self.telemetry.tool_wall_ms = timeline::length(&tools);
         self.telemetry.overlap_ms = timeline::common(&tools, &self.streams);
-        self.telemetry.tools_run = self.calls.run();
-        self.telemetry.tools_rejected = self.calls.rejected();
-        self.telemetry.ingest_ms = self.calls.ingest_ms();
+        self.telemetry.tools_run = self.calls.run;
+        self.telemetry.tools_rejected = self.calls.rejected;
+        self.telemetry.ingest_ms = self.calls.ingest_ms;
         self.telemetry.total_ms = self.now_ms();
     }
 
@@ -118,7 +119,7 @@ impl TurnState<'_> {
         self.notice("loop_detected", "Going round in circles", message);
     }
 
-    fn notice(&mut self, code: &'static str, title: &str, message: impl Into<String>) {
+    pub(super) fn notice(&mut self, code: &'static str, title: &str, message: impl Into<String>) {
         (self.emit)(RunnerEvent::Notice(Notice { code, title: title.to_owned(), message: message.into() }));
     }
 }

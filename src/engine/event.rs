@@ -34,6 +34,20 @@ pub enum RunnerEvent {
     Delta(String),
     ToolStart(ToolStart),
     ToolResult(ToolSettled),
+    Approval(Approval),
+    /// The call `call_id` of `sub_agent` runs a turn of its own, `depth` levels below this one.
+    SubAgentStart {
+        call_id: String,
+        task: String,
+        depth: u32,
+    },
+    SubAgentEnd {
+        call_id: String,
+        task: String,
+        depth: u32,
+        rounds: u32,
+        tools_run: u32,
+    },
     Sources(Vec<Source>),
     /// The provider is asked again; text at and after byte `discard_from` of the turn is void.
     Retry {
@@ -108,6 +122,8 @@ pub struct ToolStart {
     pub index: u32,
     /// Inline calls: where the block stands.
     pub span: Option<Span>,
+    /// 0, or how deep below the turn the sub-agent is that called.
+    pub depth: u32,
 }
 
 /// The one outcome of a sealed call.
@@ -123,6 +139,17 @@ pub struct ToolSettled {
     pub truncated: bool,
     pub span: Option<Span>,
     pub ingested: Option<Ingested>,
+    /// As in [`ToolStart`].
+    pub depth: u32,
+}
+
+/// A call that waits for the user's word.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Approval {
+    pub call_id: String,
+    pub name: String,
+    pub arguments: Arguments,
+    pub why: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -5,12 +5,14 @@
 //! The engine knows nothing of HTTP, SQL or who listens: it pulls a provider's stream and emits
 //! [`event::RunnerEvent`]s in the order things happened.
 
+pub mod approval;
 pub mod arguments;
 pub mod budget;
 pub mod call_assembler;
 mod calls;
 pub mod continuation;
 pub mod course;
+mod dispatch;
 mod ending;
 pub mod event;
 pub mod loop_guard;
@@ -18,12 +20,16 @@ pub mod nudge;
 pub mod prompt;
 pub mod prompt_examples;
 mod round;
+pub mod sub_agent;
+pub mod summary;
 pub mod timeline;
 mod tool_task;
 pub mod transcript;
+pub mod window;
 pub mod xml_block;
 pub mod xml_parser;
 
+pub use calls::Family;
 pub use tool_task::Keeper;
 
 use crate::config::Locale;
@@ -33,6 +39,7 @@ use crate::message::sources::SourceBook;
 use crate::message::{ChatMessage, Usage};
 use crate::tools::seen_urls::SeenUrls;
 use crate::tools::{ToolContext, ToolRegistry, ToolSpec};
+use approval::Approvals;
 use arguments::{ArgumentError, ToolSchemas};
 use budget::Limits;
 use calls::Calls;
@@ -45,6 +52,8 @@ use nudge::Nudge;
 use round::{Round, RoundOutcome};
 use std::sync::Arc;
 use std::time::Duration;
+use sub_agent::SubAgentConfig;
+use summary::{Fit, Rates, Summary};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use transcript::{Leg, Opening, Transcript};
@@ -64,14 +73,23 @@ pub struct EngineConfig {
     pub overlap: bool,
     /// Whether a round whose stream failed after its text was shown may begin anew.
     pub retry_after_text: bool,
+    /// Tokens that a request may have; `None`: not known, the provider says when it is too long.
+    pub prompt_tokens: Option<u64>,
+    /// How long the user may take to allow a call.
+    pub approval_timeout: Duration,
+    pub sub_agent: SubAgentConfig,
     pub locale: Locale,
 }
 
-/// Runs turns. Cheap to share; holds no state of any turn.
+/// Runs turns. Cheap to clone; holds no state of any turn.
+#[derive(Clone)]
 pub struct StreamingEngine {
     config: EngineConfig,
     tools: ToolRegistry,
-    schemas: ToolSchemas,
+    /// What the model may be told of: the registered tools and `sub_agent`, by name.
+    specs: Arc<[ToolSpec]>,
+    schemas: Arc<ToolSchemas>,
+    rates: Rates,
     /// Stores what tools bring; `None`: `ingest.tool_results = "off"`.
     keeper: Option<Keeper>,
 }
@@ -98,6 +116,12 @@ pub struct EngineTurn {
     pub began: Instant,
     pub deadline: Instant,
     pub cancel: CancellationToken,
+    /// Text that somebody else wrote is in the history or among the passages.
+    pub outside: bool,
+    /// Where the user's answers about calls arrive.
+    pub approvals: Arc<Approvals>,
+    /// New for a turn that is not nested.
+    pub family: Family,
 }
 
 /// How a turn ended.
@@ -107,6 +131,8 @@ pub struct TurnOutcome {
     pub fallback_reason: Option<&'static str>,
     pub usage: Usage,
     pub telemetry: Telemetry,
+    /// What stands for the oldest messages from now on, where they did not fit any more.
+    pub summary: Option<Summary>,
 }
 
 /// Takes events as they happen; must not block.
@@ -116,16 +142,22 @@ impl StreamingEngine {
     /// # Errors
     /// A tool's schema that is not a JSON Schema.
     pub fn new(config: EngineConfig, tools: ToolRegistry, keeper: Option<Keeper>) -> Result<Self, ArgumentError> {
-        let schemas = ToolSchemas::compile(tools.specs())?;
-        Ok(Self { config, tools, schemas, keeper })
+        let mut specs: Vec<ToolSpec> = tools.specs().cloned().collect();
+        if config.sub_agent.max_depth > 0 {
+            specs.push(sub_agent::spec());
+        }
+        specs.sort_by(|one, other| one.name.cmp(&other.name));
+        let schemas = Arc::new(ToolSchemas::compile(&specs)?);
+        Ok(Self { config, tools, specs: specs.into(), schemas, rates: Rates::default(), keeper })
     }
 
     pub fn config(&self) -> &EngineConfig {
         &self.config
     }
 
-    pub fn tools(&self) -> &ToolRegistry {
-        &self.tools
+    /// The tools that turns may be allowed to call, in name order.
+    pub fn tools(&self) -> &[ToolSpec] {
+        &self.specs
     }
 
     /// Runs one turn to its end. Everything but `turn_start` and `turn_end` is emitted here; every call
@@ -145,7 +177,7 @@ impl StreamingEngine {
         match turn.mode {
             ToolMode::Off => vec![],
             ToolMode::Inline | ToolMode::Native => {
-                self.tools.specs().filter(|s| turn.tools.contains(&s.name)).cloned().collect()
+                self.specs.iter().filter(|s| turn.tools.contains(&s.name)).cloned().collect()
             }
         }
     }
@@ -159,6 +191,9 @@ struct TurnState<'t> {
     calls: Calls,
     round: Round,
     course: Course,
+    fit: Fit,
+    /// Text that somebody else wrote is in the model's context.
+    outside: bool,
     /// Bytes of visible text so far.
     visible: u64,
     usage: Usage,
@@ -174,16 +209,18 @@ impl<'t> TurnState<'t> {
             collections: Arc::clone(&turn.collections),
             sources: Arc::clone(&turn.sources),
             seen_urls: Arc::clone(&turn.seen_urls),
-            pending: Default::default(),
+            pending: turn.family.pending.clone(),
             cancel: turn.cancel.clone(),
         };
         Self {
             engine,
             turn,
             emit,
-            calls: Calls::new(turn, engine.tools.names().map(str::to_owned), context),
+            calls: Calls::new(turn, engine.specs.iter().map(|spec| spec.name.clone()), context),
             round: Round::new(0, 0, engine.config.max_block_bytes),
             course: Course::new(turn.limits.max_continuations),
+            fit: Fit::default(),
+            outside: turn.outside || !turn.passages.is_empty(),
             visible: 0,
             usage: Usage::default(),
             telemetry: Telemetry::default(),
@@ -204,10 +241,10 @@ impl<'t> TurnState<'t> {
         loop {
             let (round, tools) = (self.course.round(), !self.course.without_tools());
             self.telemetry.rounds = round + 1;
+            self.outside |= self.calls.run > 0;
             self.calls.begin_round(round, tools);
-            let messages = transcript.messages(tools);
             let specs = if tools { specs.as_slice() } else { &[] };
-            let (record, facts) = match self.stream(round, &messages, specs).await {
+            let (record, facts) = match self.stream(round, &mut transcript, tools, specs).await {
                 RoundOutcome::Ended(record, facts) => (record, facts),
                 RoundOutcome::Failed(error) => return Ended::Provider(error),
             };

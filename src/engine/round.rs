@@ -10,9 +10,11 @@ use super::course::RoundFacts;
 use super::event::{RoundStop, RunnerEvent, Span, ToolMode};
 use super::nudge;
 use super::timeline::Spoken;
+use super::transcript::Transcript;
+use super::window;
 use super::xml_parser::{Segment, XmlParseState};
 use crate::llm::{Done, EventStream, LlmError, LlmErrorKind, Stop, StreamEvent};
-use crate::message::{ChatMessage, Usage};
+use crate::message::Usage;
 use crate::tools::ToolSpec;
 use futures_util::StreamExt;
 use std::time::Duration;
@@ -64,13 +66,21 @@ impl Round {
 
 impl TurnState<'_> {
     /// Streams one round and waits for its tools.
-    pub(super) async fn stream(&mut self, number: u32, messages: &[ChatMessage], specs: &[ToolSpec]) -> RoundOutcome {
+    pub(super) async fn stream(
+        &mut self,
+        number: u32,
+        transcript: &mut Transcript,
+        tools: bool,
+        specs: &[ToolSpec],
+    ) -> RoundOutcome {
         self.open_round(number);
+        let mut messages = self.fitting(transcript, tools, specs).await;
         let mut restarts = 0;
         let ended = loop {
+            let bytes = window::size(&messages, specs);
             let asked = match self.turn.mode {
-                ToolMode::Native if !specs.is_empty() => self.turn.provider.stream_with_tools(messages, specs).await,
-                ToolMode::Native | ToolMode::Inline | ToolMode::Off => self.turn.provider.stream(messages).await,
+                ToolMode::Native if !specs.is_empty() => self.turn.provider.stream_with_tools(&messages, specs).await,
+                ToolMode::Native | ToolMode::Inline | ToolMode::Off => self.turn.provider.stream(&messages).await,
             };
             let ended = match asked {
                 Ok(stream) => self.pull(stream).await,
@@ -81,6 +91,16 @@ impl TurnState<'_> {
                     restarts += 1;
                     self.restart(restarts, error).await;
                 }
+                Err(error) if error.kind == LlmErrorKind::ContextTooLong && !self.round.has_spoken => {
+                    if !self.too_long(transcript, bytes).await {
+                        break Err(error);
+                    }
+                    messages = transcript.messages(tools);
+                }
+                Ok(done) => {
+                    self.learn_size(bytes, done.usage);
+                    break Ok(done);
+                }
                 ended => break ended,
             }
         };
@@ -89,8 +109,8 @@ impl TurnState<'_> {
                 self.close_round(RoundStop::Model(done.stop), done.usage);
                 self.launch_waiting();
                 while self.calls.running() {
-                    let joined = self.calls.join().await;
-                    self.settle(joined);
+                    let beside = self.calls.beside().await;
+                    self.take_beside(beside);
                 }
                 let facts = self.facts(done.stop);
                 let text = std::mem::take(&mut self.round.text);
@@ -137,7 +157,7 @@ impl TurnState<'_> {
             stop,
             keys: self.calls.keys(),
             called: !self.calls.is_empty(),
-            ran_tools: self.calls.run() > 0,
+            ran_tools: self.calls.run > 0,
             own: nudge::own_text(&self.round.text, blocks),
         }
     }
@@ -148,8 +168,8 @@ impl TurnState<'_> {
             // must not hold back a tool's result.
             let event = tokio::select! {
                 event = stream.next() => event,
-                joined = self.calls.join() => {
-                    self.settle(joined);
+                beside = self.calls.beside() => {
+                    self.take_beside(beside);
                     continue;
                 }
             };

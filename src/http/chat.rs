@@ -256,7 +256,7 @@ async fn check(app: &AppState, caller: &Caller, request: ChatRequest) -> Result<
 }
 
 fn tools(app: &AppState, asked: Option<Vec<String>>) -> Result<Vec<String>, Problem> {
-    let registered: Vec<String> = app.turns.engine().tools().names().map(str::to_owned).collect();
+    let registered: Vec<String> = app.turns.engine().tools().iter().map(|tool| tool.name.clone()).collect();
     let Some(asked) = asked else { return Ok(registered) };
     match asked.iter().find(|name| !registered.contains(name)) {
         None => Ok(asked),

@@ -4,7 +4,8 @@
 //! one after the other can be told apart again.
 
 use crate::engine::event::{
-    Finish, Ingested, Notice, RoundStop, RunnerEvent, Span, Telemetry, ToolMode, ToolOutcome, ToolSettled, ToolStart,
+    Approval, Finish, Ingested, Notice, RoundStop, RunnerEvent, Span, Telemetry, ToolMode, ToolOutcome, ToolSettled,
+    ToolStart,
 };
 use crate::message::{Arguments, Usage};
 use crate::turns::log::Wire;
@@ -80,6 +81,9 @@ fn name(event: &RunnerEvent) -> Option<&'static str> {
         RunnerEvent::Reasoning(_) => "reasoning",
         RunnerEvent::ToolStart(_) => "tool_start",
         RunnerEvent::ToolResult(_) => "tool_result",
+        RunnerEvent::Approval(_) => "approval",
+        RunnerEvent::SubAgentStart { .. } => "sub_agent_start",
+        RunnerEvent::SubAgentEnd { .. } => "sub_agent_end",
         RunnerEvent::Sources(_) => "sources",
         RunnerEvent::Retry { .. } => "retry",
         RunnerEvent::Notice(_) => "notice",
@@ -106,6 +110,9 @@ enum Payload<'a> {
     RoundEnd { round: u32, stop: &'static str, usage: Usage, spoke: &'a [(u64, u64)] },
     ToolStart(ToolStartWire<'a>),
     ToolResult(ToolResultWire<'a>),
+    Approval(ApprovalWire<'a>),
+    SubAgentStart { call_id: &'a str, task: &'a str, depth: u32 },
+    SubAgentEnd { call_id: &'a str, task: &'a str, depth: u32, rounds: u32, tools_run: u32 },
     Retry { attempt: u32, after_ms: u64, error: &'a str, discard_from: u64 },
     Notice(NoticeWire<'a>),
     Error(ErrorWire<'a>),
@@ -133,6 +140,11 @@ impl<'a> Payload<'a> {
             RunnerEvent::ToolResult(settled) => Self::ToolResult(settled.into()),
             RunnerEvent::Retry { attempt, after_ms, error, discard_from } => {
                 Self::Retry { attempt: *attempt, after_ms: *after_ms, error, discard_from: *discard_from }
+            }
+            RunnerEvent::Approval(approval) => Self::Approval(approval.into()),
+            RunnerEvent::SubAgentStart { call_id, task, depth } => Self::SubAgentStart { call_id, task, depth: *depth },
+            RunnerEvent::SubAgentEnd { call_id, task, depth, rounds, tools_run } => {
+                Self::SubAgentEnd { call_id, task, depth: *depth, rounds: *rounds, tools_run: *tools_run }
             }
             RunnerEvent::Notice(notice) => Self::Notice(notice.into()),
             RunnerEvent::Error { code, message, retryable, retry_after_ms } => {
@@ -173,6 +185,28 @@ struct ToolStartWire<'a> {
     index: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     span: Option<SpanWire>,
+    #[serde(skip_serializing_if = "is_zero")]
+    depth: u32,
+}
+
+/// A call of the turn itself needs no depth.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(depth: &u32) -> bool {
+    *depth == 0
+}
+
+#[derive(Serialize)]
+struct ApprovalWire<'a> {
+    call_id: &'a str,
+    name: &'a str,
+    arguments: &'a Arguments,
+    why: &'a str,
+}
+
+impl<'a> From<&'a Approval> for ApprovalWire<'a> {
+    fn from(a: &'a Approval) -> Self {
+        Self { call_id: &a.call_id, name: &a.name, arguments: &a.arguments, why: &a.why }
+    }
 }
 
 impl<'a> From<&'a ToolStart> for ToolStartWire<'a> {
@@ -184,6 +218,7 @@ impl<'a> From<&'a ToolStart> for ToolStartWire<'a> {
             round: s.round,
             index: s.index,
             span: s.span.map(Into::into),
+            depth: s.depth,
         }
     }
 }
@@ -209,6 +244,8 @@ struct ToolResultWire<'a> {
     span: Option<SpanWire>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ingested: Option<IngestedWire<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    depth: u32,
 }
 
 impl<'a> From<&'a ToolSettled> for ToolResultWire<'a> {
@@ -231,6 +268,7 @@ impl<'a> From<&'a ToolSettled> for ToolResultWire<'a> {
             truncated: s.truncated,
             span: s.span.map(Into::into),
             ingested: s.ingested.as_ref().map(Into::into),
+            depth: s.depth,
         }
     }
 }
@@ -288,62 +326,4 @@ struct TurnEndWire {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::event::Rejection;
-    use crate::llm::Stop;
-
-    fn check(event: &RunnerEvent, want: &str) {
-        let bytes = encode(7, 12, event);
-        assert_eq!(std::str::from_utf8(&bytes).unwrap(), want);
-    }
-
-    #[test]
-    fn stored_frames_come_apart_and_give_their_text() {
-        let events = [
-            RunnerEvent::Thinking,
-            RunnerEvent::Delta("a\n\n\"é\"".into()),
-            RunnerEvent::Reasoning("r".into()),
-            RunnerEvent::Delta("b".into()),
-        ];
-        let frames: Vec<Bytes> = (1..).zip(&events).map(|(seq, event)| encode(seq, 3, event)).collect();
-        assert_eq!(split(&frames.concat().into()), frames);
-        assert_eq!(frames.iter().filter_map(|frame| text(frame)).collect::<String>(), "a\n\n\"é\"b");
-        assert_eq!(parts(&frames[2]), Some((3, Some("reasoning"), "\"r\"")));
-        assert!(split(&Bytes::new()).is_empty());
-    }
-
-    #[test]
-    fn frames_have_the_contracts_form() {
-        check(&RunnerEvent::Delta("a\n\"b\" \u{2028}".into()), "id: 7\ndata: \"a\\n\\\"b\\\" \u{2028}\"\n\n");
-        check(&RunnerEvent::Reasoning("hm".into()), "id: 7\nevent: reasoning\ndata: \"hm\"\n\n");
-        check(&RunnerEvent::Thinking, "id: 7\nevent: thinking\ndata: {\"at_ms\":12}\n\n");
-        check(&RunnerEvent::Round { round: 1 }, "id: 7\nevent: round\ndata: {\"at_ms\":12,\"round\":1}\n\n");
-        check(
-            &RunnerEvent::RoundEnd {
-                round: 0,
-                stop: RoundStop::Model(Stop::Tools),
-                usage: Usage { input_tokens: 3, output_tokens: 4, cache_read_tokens: 0 },
-                spoke: vec![(1, 5)],
-            },
-            "id: 7\nevent: round_end\ndata: {\"at_ms\":12,\"round\":0,\"stop\":\"tools\",\"usage\":\
-             {\"input_tokens\":3,\"output_tokens\":4},\"spoke\":[[1,5]]}\n\n",
-        );
-        check(&RunnerEvent::Sources(vec![]), "id: 7\nevent: sources\ndata: []\n\n");
-        check(
-            &RunnerEvent::ToolResult(ToolSettled {
-                call_id: "c".into(),
-                name: "t".into(),
-                arguments: Default::default(),
-                outcome: ToolOutcome::Rejected { reason: Rejection::Duplicate, error: "again".into() },
-                duration_ms: 0,
-                ingest_ms: None,
-                truncated: false,
-                span: Some(Span { start: 2, end: 9 }),
-                ingested: None,
-            }),
-            "id: 7\nevent: tool_result\ndata: {\"at_ms\":12,\"call_id\":\"c\",\"name\":\"t\",\"ok\":false,\"error\":\
-             \"again\",\"rejected\":true,\"reason\":\"duplicate\",\"duration_ms\":0,\"truncated\":false,\"span\":{\"start\":2,\"end\":9}}\n\n",
-        );
-    }
-}
+mod tests;

@@ -50,6 +50,7 @@ pub const ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/api/v1/turns/{turn}", CHAT),
     (Method::GET, "/api/v1/turns/{turn}/events", CHAT),
     (Method::POST, "/api/v1/turns/{turn}/cancel", CHAT),
+    (Method::POST, "/api/v1/turns/{turn}/approve", CHAT),
     (Method::GET, "/api/v1/ws", Access::FirstMessage),
     (Method::GET, "/api/v1/keys", ADMIN),
     (Method::POST, "/api/v1/keys", ADMIN),

@@ -52,7 +52,7 @@ async fn tools(State(app): State<AppState>) -> Json<Value> {
         .turns
         .engine()
         .tools()
-        .specs()
+        .iter()
         .map(|ToolSpec { name, description, parameters, .. }| {
             json!({"name": name, "description": description, "parameters": parameters})
         })

@@ -1,6 +1,6 @@
 //! Turns after they have begun: look at one, follow its log, cancel it.
 
-use super::body::QueryOf;
+use super::body::{JsonBody, QueryOf};
 use super::caller::Caller;
 use super::problem::Problem;
 use super::sse;
@@ -23,6 +23,7 @@ pub fn router() -> Router<AppState> {
         .route("/api/v1/turns/{turn}", get(view))
         .route("/api/v1/turns/{turn}/events", get(events))
         .route("/api/v1/turns/{turn}/cancel", post(cancel))
+        .route("/api/v1/turns/{turn}/approve", post(approve))
 }
 
 fn id_of(segment: &str) -> Result<Uuid, Problem> {
@@ -74,6 +75,27 @@ pub fn rewound(last: usize, text_bytes: usize) -> Problem {
 async fn cancel(State(app): State<AppState>, caller: Caller, Path(turn): Path<String>) -> Result<StatusCode, Problem> {
     app.turns.cancel(id_of(&turn)?, caller.owner()).await?;
     Ok(StatusCode::ACCEPTED)
+}
+
+/// The user's word on a call.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Approve {
+    call_id: String,
+    allow: bool,
+}
+
+async fn approve(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path(turn): Path<String>,
+    JsonBody(word): JsonBody<Approve>,
+) -> Result<StatusCode, Problem> {
+    if app.turns.approve(id_of(&turn)?, caller.owner(), &word.call_id, word.allow).await? {
+        return Ok(StatusCode::ACCEPTED);
+    }
+    let detail = format!("no call `{}` of this turn waits for an answer", word.call_id);
+    Err(Problem::new(StatusCode::CONFLICT, "not_waiting", detail))
 }
 
 /// A turn as one object.

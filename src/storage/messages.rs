@@ -352,6 +352,8 @@ pub(super) async fn delete_from(
          (SELECT id FROM messages WHERE conversation_id = $1 AND position >= $2)",
         "DELETE FROM message_sources WHERE message_id IN \
          (SELECT id FROM messages WHERE conversation_id = $1 AND position >= $2)",
+        "DELETE FROM summaries WHERE message_id IN \
+         (SELECT id FROM messages WHERE conversation_id = $1 AND position >= $2)",
         "DELETE FROM turn_log WHERE turn_id IN \
          (SELECT turn_id FROM messages WHERE conversation_id = $1 AND position >= $2 AND role = 'assistant')",
         "DELETE FROM messages WHERE conversation_id = $1 AND position >= $2",

@@ -12,6 +12,7 @@ pub mod documents;
 mod folder;
 pub mod messages;
 pub mod points;
+pub mod summaries;
 pub mod tombstones;
 pub mod turn_log;
 pub mod turns;

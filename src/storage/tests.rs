@@ -1,5 +1,7 @@
 //! The writer's promises, the folder's lock, and a turn's rows, on a real database file.
 
+mod summaries;
+
 use super::messages::{CallOutcome, MessageStatus, StoredCall, StoredIngest, StoredRole};
 use super::turn_log::{Addition, Frames};
 use super::turns::{Begun, Idempotency, NewTurn, Progress, StartedTurn, TurnEnd};

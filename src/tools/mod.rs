@@ -6,7 +6,8 @@ pub mod fetch_url;
 pub mod seen_urls;
 pub mod vector_search;
 
-use crate::knowledge::pending::PendingIngests;
+pub use crate::knowledge::pending::PendingIngests;
+
 use crate::message::Arguments;
 use crate::message::sources::{Source, SourceBook};
 use async_trait::async_trait;

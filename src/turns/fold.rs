@@ -72,6 +72,12 @@ impl Fold {
                 self.streaming = false;
                 return false;
             }
+            // What a sub-agent's tools do stands in the log only: the turn's own call is that of the sub-agent.
+            RunnerEvent::ToolStart(ToolStart { depth: 1.., .. })
+            | RunnerEvent::ToolResult(ToolSettled { depth: 1.., .. })
+            | RunnerEvent::Approval(_)
+            | RunnerEvent::SubAgentStart { .. }
+            | RunnerEvent::SubAgentEnd { .. } => {}
             RunnerEvent::ToolStart(start) => {
                 self.index = start.index + 1;
                 self.progress.calls.push(running(start));
@@ -186,6 +192,7 @@ mod tests {
                 truncated: false,
                 span: Some(Span { start: 0, end: 1 }),
                 ingested: None,
+                depth: 0,
             })
         };
         fold.apply(&RunnerEvent::ToolStart(ToolStart {
@@ -195,6 +202,7 @@ mod tests {
             round: 1,
             index: 0,
             span: None,
+            depth: 0,
         }));
         assert!(fold.apply(&settled("y", ToolOutcome::Rejected { reason: Rejection::CapRound, error: "cap".into() })));
         fold.apply(&settled("x", ToolOutcome::Ok { output: "o".into() }));

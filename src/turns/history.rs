@@ -4,24 +4,49 @@
 //! keeping is in the knowledge base), and a call without a result would only teach the model to write
 //! calls that nobody answers.
 
+use crate::engine::summary::Summary;
 use crate::message::sources::Source;
 use crate::message::{AssistantMessage, ChatMessage};
 use crate::storage::messages::{CallOutcome, StoredMessage, StoredRole};
+use crate::storage::summaries::StoredSummary;
 use crate::tools::seen_urls::SeenUrls;
+use uuid::Uuid;
 
-/// Oldest first; answers without any text are left out.
-pub fn as_messages(stored: &[StoredMessage]) -> Vec<ChatMessage> {
-    stored
-        .iter()
-        .filter_map(|message| match message.role {
-            StoredRole::User => Some(ChatMessage::User(message.text.clone())),
-            StoredRole::Assistant => {
-                let text = without_blocks(message);
-                (!text.trim().is_empty())
-                    .then(|| ChatMessage::Assistant(AssistantMessage { text, ..AssistantMessage::default() }))
+/// What the model reads of the past, and the stored message that each of these reaches up to.
+#[derive(Debug, Default)]
+pub struct Past {
+    pub messages: Vec<ChatMessage>,
+    pub ids: Vec<Uuid>,
+}
+
+impl Past {
+    /// Oldest first; answers without any text are left out. `summary`: stands for the messages up to its own.
+    pub fn new(stored: &[StoredMessage], summary: Option<StoredSummary>) -> Self {
+        let mut past = Self::default();
+        let covered = summary.and_then(|summary| {
+            let at = stored.iter().position(|message| message.id == summary.message_id)?;
+            past.push(Summary::message(&summary.text), summary.message_id);
+            Some(at + 1)
+        });
+        for message in stored.iter().skip(covered.unwrap_or(0)) {
+            match message.role {
+                StoredRole::User => past.push(ChatMessage::User(message.text.clone()), message.id),
+                StoredRole::Assistant => {
+                    let text = without_blocks(message);
+                    if !text.trim().is_empty() {
+                        let said = AssistantMessage { text, ..AssistantMessage::default() };
+                        past.push(ChatMessage::Assistant(said), message.id);
+                    }
+                }
             }
-        })
-        .collect()
+        }
+        past
+    }
+
+    fn push(&mut self, message: ChatMessage, id: Uuid) {
+        self.messages.push(message);
+        self.ids.push(id);
+    }
 }
 
 fn without_blocks(message: &StoredMessage) -> String {
@@ -52,6 +77,54 @@ pub fn note_urls(stored: &[StoredMessage], seen: &SeenUrls) {
             if let CallOutcome::Ok { output } = &call.outcome {
                 seen.add_text(output);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::messages::MessageStatus;
+
+    fn stored(n: u128, role: StoredRole, text: &str) -> StoredMessage {
+        StoredMessage {
+            id: Uuid::from_u128(n),
+            turn_id: Uuid::nil(),
+            role,
+            text: text.to_owned(),
+            status: MessageStatus::Done,
+            finish: None,
+            provider: None,
+            model: None,
+            usage: Default::default(),
+            created: Default::default(),
+            calls: vec![],
+            sources: vec![],
+        }
+    }
+
+    #[test]
+    fn a_summary_stands_for_what_it_reaches_up_to() {
+        let messages = [
+            stored(1, StoredRole::User, "q1"),
+            stored(2, StoredRole::Assistant, "a1"),
+            stored(3, StoredRole::User, "q2"),
+            stored(4, StoredRole::Assistant, " "),
+            stored(5, StoredRole::User, "q3"),
+        ];
+        let short = |id| Some(StoredSummary { message_id: Uuid::from_u128(id), text: "short".into() });
+        for (summary, ids, summarized) in [
+            (None, &[1, 2, 3, 5][..], false),
+            (short(2), &[2, 3, 5], true),
+            (short(4), &[4, 5], true),
+            // Its message is gone: it was replaced.
+            (short(9), &[1, 2, 3, 5], false),
+        ] {
+            let past = Past::new(&messages, summary);
+            assert_eq!(past.ids, ids.iter().map(|id| Uuid::from_u128(*id)).collect::<Vec<_>>());
+            assert_eq!(past.messages.len(), past.ids.len());
+            let first = past.messages.first().unwrap();
+            assert_eq!(matches!(first, ChatMessage::User(text) if text.contains("short")), summarized);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The turns that run now, by id.
 
 use super::log::TurnLog;
+use crate::engine::approval::Approvals;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
@@ -21,6 +22,8 @@ pub struct Live {
     pub log: Arc<TurnLog>,
     /// Stops the provider, the tools and their ingestion; the partial answer is kept.
     pub cancel: CancellationToken,
+    /// Where the user's answers about calls arrive.
+    pub approvals: Arc<Approvals>,
 }
 
 /// All of them.

@@ -179,6 +179,7 @@ impl Turns {
             owner: input.owner.clone(),
             log: Arc::new(TurnLog::new(turn_id, began, inner.wire, inner.journal.clone())),
             cancel: CancellationToken::new(),
+            approvals: Arc::default(),
         });
         inner.live.insert(Arc::clone(&turn));
         let task = Task { inner: Arc::clone(&inner), turn: Arc::clone(&turn), began };
@@ -229,6 +230,24 @@ impl Turns {
             None => drop(self.stored(turn_id, owner).await?),
         }
         Ok(())
+    }
+
+    /// The user's word on a call that waits for it; `false`: no such call waits.
+    ///
+    /// # Errors
+    /// See [`Turns::log`].
+    pub async fn approve(
+        &self,
+        turn_id: Uuid,
+        owner: Owner<'_>,
+        call_id: &str,
+        allow: bool,
+    ) -> Result<bool, StorageError> {
+        match self.inner.live.get(turn_id) {
+            Some(turn) if owner.may_see(turn.owner.as_deref()) => Ok(turn.approvals.answer(call_id, allow)),
+            Some(_) => Err(unknown(turn_id)),
+            None => self.stored(turn_id, owner).await.map(|_| false),
+        }
     }
 
     async fn stored(&self, turn_id: Uuid, owner: Owner<'_>) -> Result<StoredTurn, StorageError> {

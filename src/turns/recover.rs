@@ -68,5 +68,6 @@ fn stopped(call: &StoredCall) -> RunnerEvent {
         truncated: false,
         span: call.span.map(|(start, end)| Span { start, end }),
         ingested: None,
+        depth: 0,
     })
 }

@@ -1,27 +1,39 @@
 //! The one task of a turn: reads what was said before, retrieves, runs the engine, and stores the end.
 
 use super::fold::Fold;
+use super::history::Past;
 use super::live::Live;
 use super::{Inner, Retrieval, TurnInput, history, observe};
 use crate::engine::event::{Finish, Notice, RunnerEvent};
-use crate::engine::{EngineTurn, TurnOutcome};
+use crate::engine::summary::Summary;
+use crate::engine::{EngineTurn, Family, TurnOutcome};
 use crate::knowledge::error::KnowledgeError;
 use crate::knowledge::retrieve::SearchRequest;
-use crate::message::ChatMessage;
 use crate::message::passages::Passage;
 use crate::message::sources::{Source, SourceBook, snippet};
+use crate::storage::summaries::StoredSummary;
 use crate::storage::turn_log::Frames;
-use crate::storage::{StorageError, conversations, messages, turns};
+use crate::storage::{StorageError, conversations, messages, summaries, turns};
 use crate::tools::seen_urls::SeenUrls;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
+use uuid::Uuid;
 
 pub(super) struct Task {
     pub inner: Arc<Inner>,
     pub turn: Arc<Live>,
     pub began: Instant,
+}
+
+/// What was said before.
+#[derive(Default)]
+struct Earlier {
+    past: Past,
+    /// Answers in it were made from documents or tool results.
+    outside: bool,
+    sources: SourceBook,
 }
 
 impl Task {
@@ -35,6 +47,7 @@ impl Task {
                 fallback_reason: None,
                 usage: Default::default(),
                 telemetry: Default::default(),
+                summary: None,
             }
         });
         if outcome.finish == Finish::Cancelled && self.inner.live.is_stopped() {
@@ -65,7 +78,7 @@ impl Task {
         });
         let seen_urls = Arc::new(SeenUrls::default());
         seen_urls.add_text(&input.message);
-        let (history, sources) = self.earlier(&seen_urls).await;
+        let Earlier { past, outside, sources } = self.earlier(&seen_urls).await;
         let sources = Arc::new(sources);
         let required = input.retrieval == Retrieval::Required;
         let passages = match input.retrieval {
@@ -80,7 +93,7 @@ impl Task {
             tools: input.tools,
             limits: input.limits,
             tool_timeout: input.tool_timeout,
-            history,
+            history: past.messages,
             passages,
             question: input.message,
             collections: input.collections.into(),
@@ -89,6 +102,9 @@ impl Task {
             began: self.began.into(),
             deadline: (self.began + self.inner.options.timeout).into(),
             cancel: self.turn.cancel.clone(),
+            outside,
+            approvals: Arc::clone(&self.turn.approvals),
+            family: Family::default(),
         };
         let mut cited = !turn.passages.is_empty();
         let mut emit = |event: RunnerEvent| {
@@ -96,6 +112,9 @@ impl Task {
             self.turn.log.append(event);
         };
         let outcome = self.inner.engine.run(&turn, &mut emit).await;
+        if let Some(summary) = &outcome.summary {
+            self.store_summary(summary, &past.ids).await;
+        }
         if required && !cited && outcome.finish != Finish::Cancelled {
             self.turn.log.append(RunnerEvent::Notice(Notice {
                 code: "no_sources",
@@ -108,22 +127,24 @@ impl Task {
 
     /// Earlier messages and citation numbers. A conversation that cannot be read is answered without
     /// its past, which the client is told.
-    async fn earlier(&self, seen: &SeenUrls) -> (Vec<ChatMessage>, SourceBook) {
+    async fn earlier(&self, seen: &SeenUrls) -> Earlier {
         let read = async {
             let mut stored = messages::history(&self.inner.db, self.turn.conversation_id).await?;
             stored.retain(|m| m.turn_id != self.turn.turn_id);
             let numbers = conversations::source_numbers(&self.inner.db, self.turn.conversation_id).await?;
-            Ok::<_, StorageError>((stored, numbers))
+            let summary = summaries::latest(&self.inner.db, self.turn.conversation_id).await?;
+            Ok::<_, StorageError>((stored, numbers, summary))
         };
         match read.await {
-            Ok((stored, numbers)) => {
+            Ok((stored, numbers, summary)) => {
                 history::note_urls(&stored, seen);
-                (history::as_messages(&stored), SourceBook::new(numbers))
+                let outside = stored.iter().any(|m| !m.calls.is_empty() || !m.sources.is_empty());
+                Earlier { past: Past::new(&stored, summary), outside, sources: SourceBook::new(numbers) }
             }
             Err(error) => {
                 tracing::error!(conversation.id = %self.turn.conversation_id, %error, "the history could not be read");
                 self.fail("history_unreadable", "earlier messages could not be read".to_owned());
-                (vec![], SourceBook::default())
+                Earlier::default()
             }
         }
     }
@@ -187,6 +208,15 @@ impl Task {
 
     fn fail(&self, code: &'static str, message: String) {
         self.turn.log.append(RunnerEvent::Error { code, message, retryable: false, retry_after_ms: None });
+    }
+
+    /// The next turn begins with it. Without it, it is only made once more.
+    async fn store_summary(&self, summary: &Summary, ids: &[Uuid]) {
+        let Some(message_id) = summary.messages.checked_sub(1).and_then(|last| ids.get(last).copied()) else { return };
+        let stored = StoredSummary { message_id, text: summary.text.clone() };
+        if let Err(error) = summaries::put(&self.inner.db, stored).await {
+            tracing::warn!(conversation.id = %self.turn.conversation_id, %error, "a summary could not be stored");
+        }
     }
 
     async fn store_end(&self, outcome: &TurnOutcome, frames: Frames) {

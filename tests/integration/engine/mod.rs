@@ -1,9 +1,13 @@
 //! The engine over real HTTP streams: a scripted provider, real tools made for the purpose.
 
+mod approval;
 mod cases;
 mod circles;
 mod native;
 mod overlap;
+mod schedules;
+mod sub_agents;
+mod window;
 
 use crate::upstream::{Script, Signal, Step, Upstream, openai};
 use async_trait::async_trait;
@@ -12,14 +16,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tailrace::config::Locale;
+use tailrace::engine::approval::Approvals;
 use tailrace::engine::budget::Limits;
 use tailrace::engine::event::{Finish, RunnerEvent, ToolMode, ToolOutcome, ToolSettled};
-use tailrace::engine::{EngineConfig, EngineTurn, StreamingEngine, TurnOutcome};
+use tailrace::engine::sub_agent::{self, SubAgentConfig};
+use tailrace::engine::{EngineConfig, EngineTurn, Family, StreamingEngine, TurnOutcome};
 use tailrace::llm::LlmProvider;
 use tailrace::llm::anthropic::{Anthropic, AnthropicOptions};
 use tailrace::llm::openai::{OpenAi, OpenAiOptions};
 use tailrace::llm::transport::{Transport, TransportOptions};
-use tailrace::message::Arguments;
+use tailrace::message::{Arguments, ChatMessage};
 use tailrace::tools::{Tool, ToolContext, ToolError, ToolOutput, ToolRegistry, ToolSpec};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -135,6 +141,13 @@ struct Given {
     anthropic: bool,
     cancel: CancellationToken,
     allowed: Option<Vec<String>>,
+    prompt_tokens: Option<u64>,
+    history: Vec<ChatMessage>,
+    approval_timeout: Duration,
+    outside: bool,
+    approvals: Arc<Approvals>,
+    /// How deep sub-agents may be nested.
+    depth: u32,
 }
 
 impl Default for Given {
@@ -149,6 +162,12 @@ impl Default for Given {
             anthropic: false,
             cancel: CancellationToken::new(),
             allowed: None,
+            prompt_tokens: None,
+            history: vec![],
+            approval_timeout: Duration::from_secs(20),
+            outside: false,
+            approvals: Arc::default(),
+            depth: 0,
         }
     }
 }
@@ -229,20 +248,28 @@ async fn run(upstream: &Upstream, probes: &Probes, given: Given) -> Ran {
         max_block_bytes: 65536,
         max_result_bytes: 51200,
         overlap: given.overlap,
+        prompt_tokens: given.prompt_tokens,
+        approval_timeout: given.approval_timeout,
+        sub_agent: SubAgentConfig {
+            max_depth: given.depth,
+            limits: Limits { max_continuations: 2, max_tools_per_round: 2, max_tools_total: 2 },
+            timeout: given.tool_timeout,
+        },
         retry_after_text: false,
         locale: given.locale,
     };
     let engine = StreamingEngine::new(config, ToolRegistry::new(probes.tools.iter().cloned()), None).unwrap();
     let began = Instant::now();
+    let sub_agent = (given.depth > 0).then(|| sub_agent::NAME.to_owned());
     let turn = EngineTurn {
         turn_id: Uuid::now_v7(),
         conversation_id: Uuid::now_v7(),
         provider,
         mode: given.mode,
-        tools: given.allowed.unwrap_or_else(|| probes.names()),
+        tools: given.allowed.unwrap_or_else(|| probes.names()).into_iter().chain(sub_agent).collect(),
         limits: given.limits,
         tool_timeout: given.tool_timeout,
-        history: vec![],
+        history: given.history,
         passages: vec![],
         question: "What is it?".into(),
         collections: Arc::from(["default".to_owned()]),
@@ -251,6 +278,9 @@ async fn run(upstream: &Upstream, probes: &Probes, given: Given) -> Ran {
         began: began.into(),
         deadline: (began + given.turn_timeout).into(),
         cancel: given.cancel,
+        outside: given.outside,
+        approvals: given.approvals,
+        family: Family::default(),
     };
     let mut events = Vec::new();
     let mut emit = |event| events.push((Instant::now(), event));

@@ -1,6 +1,7 @@
 //! The whole program as a black box: the binary serves on a free port, a scripted provider answers it, and
 //! the tests speak HTTP.
 
+mod approve;
 mod chat;
 mod conversations;
 mod crash;

@@ -1,0 +1,87 @@
+//! Frames as the contract wants them.
+
+use super::*;
+use crate::engine::event::Rejection;
+use crate::llm::Stop;
+
+fn check(event: &RunnerEvent, want: &str) {
+    let bytes = encode(7, 12, event);
+    assert_eq!(std::str::from_utf8(&bytes).unwrap(), want);
+}
+
+#[test]
+fn stored_frames_come_apart_and_give_their_text() {
+    let events = [
+        RunnerEvent::Thinking,
+        RunnerEvent::Delta("a\n\n\"é\"".into()),
+        RunnerEvent::Reasoning("r".into()),
+        RunnerEvent::Delta("b".into()),
+    ];
+    let frames: Vec<Bytes> = (1..).zip(&events).map(|(seq, event)| encode(seq, 3, event)).collect();
+    assert_eq!(split(&frames.concat().into()), frames);
+    assert_eq!(frames.iter().filter_map(|frame| text(frame)).collect::<String>(), "a\n\n\"é\"b");
+    assert_eq!(parts(&frames[2]), Some((3, Some("reasoning"), "\"r\"")));
+    assert!(split(&Bytes::new()).is_empty());
+}
+
+#[test]
+fn frames_have_the_contracts_form() {
+    check(&RunnerEvent::Delta("a\n\"b\" \u{2028}".into()), "id: 7\ndata: \"a\\n\\\"b\\\" \u{2028}\"\n\n");
+    check(&RunnerEvent::Reasoning("hm".into()), "id: 7\nevent: reasoning\ndata: \"hm\"\n\n");
+    check(&RunnerEvent::Thinking, "id: 7\nevent: thinking\ndata: {\"at_ms\":12}\n\n");
+    check(&RunnerEvent::Round { round: 1 }, "id: 7\nevent: round\ndata: {\"at_ms\":12,\"round\":1}\n\n");
+    check(
+        &RunnerEvent::RoundEnd {
+            round: 0,
+            stop: RoundStop::Model(Stop::Tools),
+            usage: Usage { input_tokens: 3, output_tokens: 4, cache_read_tokens: 0 },
+            spoke: vec![(1, 5)],
+        },
+        "id: 7\nevent: round_end\ndata: {\"at_ms\":12,\"round\":0,\"stop\":\"tools\",\"usage\":\
+         {\"input_tokens\":3,\"output_tokens\":4},\"spoke\":[[1,5]]}\n\n",
+    );
+    check(&RunnerEvent::Sources(vec![]), "id: 7\nevent: sources\ndata: []\n\n");
+    check(
+        &RunnerEvent::ToolResult(ToolSettled {
+            call_id: "c".into(),
+            name: "t".into(),
+            arguments: Default::default(),
+            outcome: ToolOutcome::Rejected { reason: Rejection::Duplicate, error: "again".into() },
+            duration_ms: 0,
+            ingest_ms: None,
+            truncated: false,
+            span: Some(Span { start: 2, end: 9 }),
+            ingested: None,
+            depth: 0,
+        }),
+        "id: 7\nevent: tool_result\ndata: {\"at_ms\":12,\"call_id\":\"c\",\"name\":\"t\",\"ok\":false,\"error\":\
+         \"again\",\"rejected\":true,\"reason\":\"duplicate\",\"duration_ms\":0,\"truncated\":false,\"span\":{\"start\":2,\"end\":9}}\n\n",
+    );
+    check(
+        &RunnerEvent::Approval(Approval {
+            call_id: "c".into(),
+            name: "t".into(),
+            arguments: Arguments::new(),
+            why: "so".into(),
+        }),
+        "id: 7\nevent: approval\ndata: {\"at_ms\":12,\"call_id\":\"c\",\"name\":\"t\",\"arguments\":{},\"why\":\"so\"}\n\n",
+    );
+    check(
+        &RunnerEvent::SubAgentEnd { call_id: "c".into(), task: "t".into(), depth: 1, rounds: 2, tools_run: 3 },
+        "id: 7\nevent: sub_agent_end\ndata: {\"at_ms\":12,\"call_id\":\"c\",\"task\":\"t\",\"depth\":1,\"rounds\":2,\
+         \"tools_run\":3}\n\n",
+    );
+    check(
+        &RunnerEvent::ToolStart(ToolStart {
+            call_id: "c".into(),
+            name: "t".into(),
+            arguments: Arguments::new(),
+            round: 0,
+            index: 1,
+            span: None,
+            depth: 1,
+        }),
+        "id: 7\nevent: tool_start\ndata: {\"at_ms\":12,\"call_id\":\"c\",\"name\":\"t\",\"arguments\":{},\"round\":0,\
+         \"index\":1,\"depth\":1}\n\n",
+    );
+}
