@@ -16,6 +16,7 @@ mod resume;
 mod runtime;
 mod socket;
 mod stop;
+mod window;
 mod ws;
 
 use crate::upstream::Upstream;
