@@ -261,10 +261,11 @@ impl Calls {
         }
     }
 
-    /// Stops all tasks.
-    pub fn stop(&mut self) {
+    /// Stops all tasks; the ids of the calls that the user was asked about.
+    pub fn stop(&mut self) -> Vec<String> {
         self.tasks.abort_all();
         self.waiting.clear();
-        self.asked.clear();
+        let asked = std::mem::take(&mut self.asked);
+        asked.iter().filter_map(|(at, _)| self.list.get(*at)).map(|call| call.id.clone()).collect()
     }
 }

@@ -206,7 +206,7 @@ impl TurnState<'_> {
     /// Stops every call that still runs, and says why.
     pub(super) fn abandon_calls(&mut self, why: &str) {
         self.hear_nested();
-        self.calls.stop();
+        self.calls.stop().iter().for_each(|call| self.turn.approvals.forget(call));
         let open: Vec<usize> = (0..self.calls.list.len()).filter(|at| self.calls.list[*at].settled.is_none()).collect();
         for at in open {
             self.announce(at, Settlement::failed(why.to_owned()));

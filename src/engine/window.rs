@@ -105,8 +105,10 @@ pub fn cut_last_results(transcript: &mut Transcript, excess: usize) -> usize {
     outputs.sort_by_key(|(output, _)| std::cmp::Reverse(output.len()));
     for (output, full_bytes) in outputs {
         let was = output.len();
-        let keep = was.saturating_sub(excess - freed).max(SHORT_RESULT);
-        if freed >= excess || keep >= was {
+        // A cut may give a little more than it had to: characters are not cut.
+        let wanted = excess.saturating_sub(freed);
+        let keep = was.saturating_sub(wanted).max(SHORT_RESULT);
+        if wanted == 0 || keep >= was {
             break;
         }
         output.truncate(output.floor_char_boundary(keep));

@@ -125,7 +125,7 @@ async fn it_ends_with_the_turn_around_it() {
     let (ran, stopped) = tokio::join!(run(&upstream, &probes, given), stop);
     finished(&ran, Finish::Cancelled);
     let told = told(&ran);
-    assert_eq!(told[told.len() - 3..], ["result t 1", "end 1 1 1", "result sub_agent 0"]);
+    assert_eq!(told[told.len() - 3..], ["result t 1", "end 1 1 0", "result sub_agent 0"]);
     for n in 0..2 {
         let left = upstream.left(n).await.left.unwrap();
         assert!(left.duration_since(stopped) < Duration::from_millis(250));
