@@ -112,6 +112,19 @@ pub async fn check(State(guard): State<Guard>, mut request: Request, next: Next)
     response
 }
 
+/// The check of the page (`assets.rs`): no key, since it holds nothing, and links to it from elsewhere are no
+/// attack; but without keys it is there for this machine only, like all else.
+#[cfg(feature = "web")]
+pub async fn visit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    if !guard.keys.any()
+        && !guard.insecure
+        && let Err(problem) = open_on_loopback(&request)
+    {
+        return problem.into_response();
+    }
+    next.run(request).await
+}
+
 fn preflight(origin: &HeaderValue) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();

@@ -53,10 +53,9 @@ pub fn router(state: AppState, guard: Guard) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this route does not take that method")
         })
-        .route_layer(middleware::from_fn_with_state(guard, guard::check));
-    // Not behind the guard: the page holds nothing, and a link to it from elsewhere is no attack. What it asks is.
+        .route_layer(middleware::from_fn_with_state(guard.clone(), guard::check));
     #[cfg(feature = "web")]
-    let routes = routes.merge(assets::router());
+    let routes = routes.merge(assets::router().layer(middleware::from_fn_with_state(guard, guard::visit)));
     routes
         .fallback(async |request: Request| Problem::not_found("route", request.uri().path()))
         .layer(CatchPanicLayer::custom(|_panic: Box<dyn std::any::Any + Send>| {
