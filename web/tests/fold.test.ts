@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { byteLength, sliceBytes } from "../src/bytes";
 import { EMPTY, answerText, fold, foldAll, rawText, type Turn } from "../src/fold";
@@ -106,6 +108,20 @@ describe.each(names)("the recorded turn %s", (name) => {
     for (const frame of frames) state = freeze(fold(state, freeze(frame)));
     expect(plain(state)).toEqual(plain(turn));
   });
+});
+
+/** Both files are written by the server's own test (src/http/ws/frame_files.rs), with every event there is. */
+test("the server's two forms of one turn fold to the same", () => {
+  const lines = readFileSync(join(import.meta.dirname, "frames/contract.jsonl"), "utf8").trim().split("\n");
+  const received = lines.map((line) => frameOfSocket(JSON.parse(line) as SocketEvent));
+  expect(received.every((r) => "frame" in r)).toBe(true);
+  const over = foldAll(received.flatMap((r) => ("frame" in r ? [r.frame] : [])));
+  const turn = foldAll(framesIn("contract"));
+  expect(plain(over)).toEqual(plain(turn));
+  expect(turn.segments.map((s) => s.kind)).toEqual(["retry", "reasoning", "text", "call", "text", "call", "notice", "text", "error"]);
+  expect(turn.calls.get("call-1")?.result).toMatchObject({ ok: true, truncated: true, ingested: { chunks: 12, fresh: true } });
+  expect(turn.calls.get("call-2")?.result).toMatchObject({ rejected: true, reason: "duplicate" });
+  expect(turn.sources[0]).toMatchObject({ n: 1, page: 7 });
 });
 
 test("calls of two rounds stand where they were made", () => {

@@ -5,6 +5,9 @@ mod incoming;
 mod outgoing;
 mod wire;
 
+#[cfg(test)]
+mod frame_files;
+
 use super::caller::Caller;
 use super::problem::Problem;
 use super::stall::StallGuard;
