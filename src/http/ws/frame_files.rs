@@ -31,12 +31,14 @@ fn turn() -> Vec<(u64, RunnerEvent)> {
     let settled = |outcome, span, ingested| ToolSettled {
         call_id: "call-1".into(),
         name: "fetch_url".into(),
+        arguments: Default::default(),
         outcome,
         duration_ms: 1200,
         ingest_ms: Some(90),
         truncated: true,
         span,
         ingested,
+        depth: 0,
     };
     let source = Source {
         n: 1,
@@ -87,6 +89,7 @@ fn turn() -> Vec<(u64, RunnerEvent)> {
                 round: 0,
                 index: 0,
                 span: span(&text, FETCH),
+                depth: 0,
             }),
         ),
         (800, RunnerEvent::Delta(" und ".into())),
