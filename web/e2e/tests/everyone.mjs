@@ -84,6 +84,7 @@ export const tests = {
     await page.keyboard.press("Control+k");
     await until(async () => (await page.locator(".exchange").count()) === 0, "a new conversation");
     await page.goto(`${stage.url}/knowledge/default`);
+    await page.locator(".doc-row").first().waitFor();
     await page.locator(".doc-table").focus();
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
