@@ -4,9 +4,9 @@
 //! valid, the turn has not run it before, and no cap is reached. A refused call costs nothing.
 
 use crate::engine::arguments::ArgumentError;
+use crate::engine::canonical;
 use crate::engine::event::Rejection;
 use crate::message::Arguments;
-use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 
 /// How much a turn may do.
@@ -162,45 +162,14 @@ fn refuse(reason: Rejection, message: String) -> Admission {
 
 /// The same for two calls exactly if they mean the same.
 fn key(name: &str, arguments: &Arguments) -> String {
-    let mut key = format!("{name} ");
-    write_object(&mut key, arguments);
-    key
-}
-
-/// JSON with the keys of every object sorted.
-fn write(out: &mut String, value: &Value) {
-    match value {
-        Value::Object(map) => write_object(out, map),
-        Value::Array(items) => {
-            out.push('[');
-            for item in items {
-                write(out, item);
-                out.push(',');
-            }
-            out.push(']');
-        }
-        plain => out.push_str(&plain.to_string()),
-    }
-}
-
-fn write_object(out: &mut String, map: &Arguments) {
-    let mut entries: Vec<_> = map.iter().collect();
-    entries.sort_unstable_by_key(|(name, _)| *name);
-    out.push('{');
-    for (name, value) in entries {
-        out.push_str(&Value::from(name.as_str()).to_string());
-        out.push(':');
-        write(out, value);
-        out.push(',');
-    }
-    out.push('}');
+    canonical::key(name, arguments, canonical::quoted)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::arguments::ArgumentSchema;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     const LIMITS: Limits = Limits { max_continuations: 3, max_tools_per_round: 3, max_tools_total: 5 };
 

@@ -6,8 +6,8 @@
 //! round without tools, and a model that still calls then is stopped. A round with something new in it begins the
 //! count again.
 
+use super::canonical;
 use crate::message::Arguments;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// What a round that brought nothing new leads to.
@@ -49,43 +49,12 @@ impl LoopGuard {
 
 /// The same for two calls that differ in nothing that matters.
 pub fn key(name: &str, arguments: &Arguments) -> String {
-    let mut key = format!("{name} ");
-    write_object(&mut key, arguments);
-    key
+    canonical::key(name, arguments, plain)
 }
 
 /// The same for arguments that could not be read.
 pub fn key_of_text(name: &str, sent: &str) -> String {
     format!("{name} {}", plain(sent))
-}
-
-fn write_object(out: &mut String, object: &Arguments) {
-    let mut entries: Vec<_> = object.iter().collect();
-    entries.sort_unstable_by_key(|(name, _)| *name);
-    out.push('{');
-    for (name, value) in entries {
-        out.push_str(name);
-        out.push(':');
-        write(out, value);
-        out.push(',');
-    }
-    out.push('}');
-}
-
-fn write(out: &mut String, value: &Value) {
-    match value {
-        Value::String(text) => out.push_str(&plain(text)),
-        Value::Array(items) => {
-            out.push('[');
-            for item in items {
-                write(out, item);
-                out.push(',');
-            }
-            out.push(']');
-        }
-        Value::Object(object) => write_object(out, object),
-        Value::Null | Value::Bool(_) | Value::Number(_) => out.push_str(&value.to_string()),
-    }
 }
 
 /// The words of `text` in lower case; what has no words stays as it is.
@@ -98,7 +67,7 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     /// What each round of calls leads to: `-` nothing, `d` a directive, `w` no tools, `s` the end.
     fn check(rounds: &[&[&str]], want: &str) {

@@ -10,6 +10,7 @@ pub mod arguments;
 pub mod budget;
 pub mod call_assembler;
 mod calls;
+mod canonical;
 pub mod continuation;
 pub mod course;
 mod dispatch;
