@@ -8,9 +8,9 @@ use crate::engine::event::{
     ToolStart,
 };
 use crate::message::{Arguments, Usage};
-use crate::turns::log::Wire;
+use crate::turns::log::{Logged, Wire};
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The last frame of every stream. It has no id and is not JSON.
@@ -20,7 +20,7 @@ pub const DONE: Bytes = Bytes::from_static(b"data: [DONE]\n\n");
 pub const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
 /// How the log of a turn gets its frames.
-pub const WIRE: Wire = Wire { encode, split, text };
+pub const WIRE: Wire = Wire { encode, split, read };
 
 /// Frame number `seq` of a turn (dense from 1); `at_ms`: milliseconds since the turn began.
 fn encode(seq: u64, at_ms: u64, event: &RunnerEvent) -> Bytes {
@@ -61,12 +61,37 @@ pub fn parts(frame: &[u8]) -> Option<(u64, Option<&str>, &str)> {
     Some((id.parse().ok()?, event, rest.strip_prefix("data: ")?))
 }
 
-/// The visible text in a frame; `None` where it is another event.
-fn text(frame: &[u8]) -> Option<String> {
-    match parts(frame)? {
-        (_, None, json) => serde_json::from_str(json).ok(),
-        (_, Some(_), _) => None,
+/// What a frame of a turn that this process has not seen says of the answer.
+fn read(frame: &[u8]) -> Option<Logged> {
+    let (_, event, json) = parts(frame)?;
+    match event {
+        None => serde_json::from_str(json).ok().map(Logged::Text),
+        Some("retry") => {
+            let Discard { discard_from } = serde_json::from_str(json).ok()?;
+            Some(Logged::Discard(discard_from))
+        }
+        Some("sub_agent_start") => {
+            let SubAgent { call_id, task, depth } = serde_json::from_str(json).ok()?;
+            Some(Logged::SubAgentStart { call_id, task, depth })
+        }
+        Some("sub_agent_end") => {
+            let SubAgent { call_id, .. } = serde_json::from_str(json).ok()?;
+            Some(Logged::SubAgentEnd { call_id })
+        }
+        Some(_) => None,
     }
+}
+
+#[derive(Deserialize)]
+struct Discard {
+    discard_from: usize,
+}
+
+#[derive(Deserialize)]
+struct SubAgent {
+    call_id: String,
+    task: String,
+    depth: u32,
 }
 
 /// The SSE event name; `None` for visible text.

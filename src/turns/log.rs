@@ -3,6 +3,7 @@
 
 use super::fold::Fold;
 use super::journal::Journal;
+use super::recover;
 use super::tail::{Place, Tail};
 use crate::engine::event::RunnerEvent;
 use crate::storage::turn_log::{Addition, Frames};
@@ -20,8 +21,25 @@ pub struct Wire {
     pub encode: fn(u64, u64, &RunnerEvent) -> Bytes,
     /// Frames that were stored one after the other, apart again.
     pub split: fn(&Bytes) -> Vec<Bytes>,
-    /// The visible text in a frame.
-    pub text: fn(&[u8]) -> Option<String>,
+    /// What a stored frame says of the answer; `None`: nothing.
+    pub read: fn(&[u8]) -> Option<Logged>,
+}
+
+/// What is read back from the frames of a turn that this process has not seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Logged {
+    /// Visible text.
+    Text(String),
+    /// Text at and after this byte is void.
+    Discard(usize),
+    SubAgentStart {
+        call_id: String,
+        task: String,
+        depth: u32,
+    },
+    SubAgentEnd {
+        call_id: String,
+    },
 }
 
 /// The log of one turn. Frame `i` has number `i + 1` and is encoded once for all readers.
@@ -57,7 +75,7 @@ impl TurnLog {
     pub(super) fn ended(turn_id: Uuid, wire: Wire, stored: Frames) -> Self {
         let frames = (wire.split)(&Bytes::from(stored.bytes));
         let mut fold = Fold::default();
-        fold.progress.text = frames.iter().filter_map(|frame| (wire.text)(frame)).collect();
+        fold.progress.text = recover::text(frames.iter().filter_map(|frame| (wire.read)(frame)));
         let state = State { stored: frames.len(), frames, fold, closed: true, ..State::default() };
         Self { turn_id, began: Instant::now(), wire, journal: Journal::default(), tail: Tail::new(state) }
     }
@@ -216,7 +234,7 @@ mod tests {
     const WIRE: Wire = Wire {
         encode: |seq, _at, _event| Bytes::from(format!("{seq};")),
         split: |frames| frames.split_inclusive(|b| *b == b';').map(Bytes::copy_from_slice).collect(),
-        text: |_frame| Some("x".to_owned()),
+        read: |_frame| Some(Logged::Text("x".to_owned())),
     };
 
     fn log() -> Arc<TurnLog> {

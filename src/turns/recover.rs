@@ -1,7 +1,7 @@
 //! At start-up: turns that the end of the process cut are ended as interrupted, with what was durable of them.
 
 use super::fold::Fold;
-use super::log::Wire;
+use super::log::{Logged, Wire};
 use crate::engine::event::{Finish, RunnerEvent, Span, Telemetry, ToolOutcome, ToolSettled};
 use crate::message::Usage;
 use crate::storage::messages::{CallOutcome, StoredCall};
@@ -19,12 +19,41 @@ pub async fn end_cut_turns(db: &Db, wire: Wire) -> Result<usize, StorageError> {
     Ok(count)
 }
 
+/// The visible text, in order.
+pub(super) fn text(logged: impl Iterator<Item = Logged>) -> String {
+    logged.fold(String::new(), |mut text, logged| {
+        match logged {
+            Logged::Text(more) => text.push_str(&more),
+            Logged::Discard(from) => text.truncate(text.floor_char_boundary(from)),
+            Logged::SubAgentStart { .. } | Logged::SubAgentEnd { .. } => {}
+        }
+        text
+    })
+}
+
+/// The ends of the sub-agents that were at work, the inner ones first.
+fn sub_agents(logged: &[Logged]) -> Vec<RunnerEvent> {
+    let has_ended = |id: &str| logged.iter().any(|l| matches!(l, Logged::SubAgentEnd { call_id } if call_id == id));
+    let open = logged.iter().rev().filter_map(|logged| match logged {
+        Logged::SubAgentStart { call_id, task, depth } if !has_ended(call_id) => Some(RunnerEvent::SubAgentEnd {
+            call_id: call_id.clone(),
+            task: task.clone(),
+            depth: *depth,
+            rounds: 0,
+            tools_run: 0,
+        }),
+        _ => None,
+    });
+    open.collect()
+}
+
 /// The text is what the stored frames say; calls without an outcome get one, and the log an end, as if the turn had
 /// ended itself.
 fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
     let mut frames = turn.log;
     let known = (wire.split)(&frames.bytes.clone().into());
-    let text: String = known.iter().filter_map(|frame| (wire.text)(frame)).collect();
+    let logged: Vec<Logged> = known.iter().filter_map(|frame| (wire.read)(frame)).collect();
+    let text = text(logged.iter().cloned());
     let total_ms = frames.at_ms;
     let mut fold = Fold::default();
     fold.progress = Progress { text, calls: turn.calls, sources: vec![] };
@@ -34,6 +63,7 @@ fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
         fold.apply(&event);
         fold.progress.calls.iter().find(|call| call.outcome == CallOutcome::Running).map(stopped)
     };
+    sub_agents(&logged).into_iter().for_each(|end| drop(add(end)));
     let mut open = add(RunnerEvent::Error {
         code: "interrupted",
         message: "the server stopped before the answer was complete".to_owned(),
@@ -70,4 +100,53 @@ fn stopped(call: &StoredCall) -> RunnerEvent {
         ingested: None,
         depth: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::turn_log::Frames;
+    use bytes::Bytes;
+    use uuid::Uuid;
+
+    /// Frames for people: `text`, `!3` (void from byte 3), `+id` and `-id` (a sub-agent), each up to a semicolon.
+    const WIRE: Wire = Wire {
+        encode: |seq, _at, event| match event {
+            RunnerEvent::SubAgentEnd { call_id, .. } => Bytes::from(format!("-{call_id};")),
+            RunnerEvent::TurnEnd { .. } => Bytes::from(format!("end {seq};")),
+            _ => Bytes::from_static(b"?;"),
+        },
+        split: |frames| frames.split_inclusive(|b| *b == b';').map(Bytes::copy_from_slice).collect(),
+        read: |frame| {
+            let frame = std::str::from_utf8(frame).unwrap().trim_end_matches(';');
+            let (mark, rest) = frame.split_at(frame.ceil_char_boundary(1));
+            let call_id = rest.to_owned();
+            Some(match mark {
+                "!" => Logged::Discard(rest.parse().unwrap()),
+                "+" => Logged::SubAgentStart { call_id, task: "look".to_owned(), depth: 1 },
+                "-" => Logged::SubAgentEnd { call_id },
+                _ => Logged::Text(frame.to_owned()),
+            })
+        },
+    };
+
+    #[test]
+    fn a_cut_turn_keeps_what_still_stands_and_every_sub_agent_gets_its_end() {
+        for (frames, text, added) in [
+            ("a;bc;", "abc", "?;end 4;"),
+            ("abc;def;!3;xyz;", "abcxyz", "?;end 6;"),
+            ("é;!1;b;", "b", "?;end 5;"),
+            ("a;!9;b;", "ab", "?;end 5;"),
+            ("+1;+2;-1;", "", "-2;?;end 6;"),
+            ("+1;+2;", "", "-2;-1;?;end 6;"),
+            ("", "", "?;end 2;"),
+        ] {
+            let known = frames.matches(';').count() as u64;
+            let log = Frames { first_seq: 1, last_seq: known, at_ms: 5, bytes: frames.into() };
+            let ended = end(CutTurn { id: Uuid::nil(), calls: vec![], log }, WIRE);
+            assert_eq!((ended.progress.text.as_str(), ended.finish), (text, "interrupted"), "{frames}");
+            assert_eq!(String::from_utf8(ended.frames.bytes).unwrap(), format!("{frames}{added}"));
+            assert_eq!(ended.frames.last_seq, known + added.matches(';').count() as u64, "{frames}");
+        }
+    }
 }

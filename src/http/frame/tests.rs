@@ -10,7 +10,7 @@ fn check(event: &RunnerEvent, want: &str) {
 }
 
 #[test]
-fn stored_frames_come_apart_and_give_their_text() {
+fn stored_frames_come_apart() {
     let events = [
         RunnerEvent::Thinking,
         RunnerEvent::Delta("a\n\n\"é\"".into()),
@@ -19,7 +19,6 @@ fn stored_frames_come_apart_and_give_their_text() {
     ];
     let frames: Vec<Bytes> = (1..).zip(&events).map(|(seq, event)| encode(seq, 3, event)).collect();
     assert_eq!(split(&frames.concat().into()), frames);
-    assert_eq!(frames.iter().filter_map(|frame| text(frame)).collect::<String>(), "a\n\n\"é\"b");
     assert_eq!(parts(&frames[2]), Some((3, Some("reasoning"), "\"r\"")));
     assert!(split(&Bytes::new()).is_empty());
 }
@@ -84,4 +83,25 @@ fn frames_have_the_contracts_form() {
         "id: 7\nevent: tool_start\ndata: {\"at_ms\":12,\"call_id\":\"c\",\"name\":\"t\",\"arguments\":{},\"round\":0,\
          \"index\":1,\"depth\":1}\n\n",
     );
+}
+
+#[test]
+fn what_recovery_needs_is_read_back() {
+    let retry = RunnerEvent::Retry { attempt: 1, after_ms: 5, error: "e".into(), discard_from: 7 };
+    for (event, want) in [
+        (RunnerEvent::Delta("a\n\"b\"".into()), Some(Logged::Text("a\n\"b\"".into()))),
+        (RunnerEvent::Reasoning("r".into()), None),
+        (RunnerEvent::Thinking, None),
+        (retry, Some(Logged::Discard(7))),
+        (
+            RunnerEvent::SubAgentStart { call_id: "c".into(), task: "t".into(), depth: 1 },
+            Some(Logged::SubAgentStart { call_id: "c".into(), task: "t".into(), depth: 1 }),
+        ),
+        (
+            RunnerEvent::SubAgentEnd { call_id: "c".into(), task: "t".into(), depth: 1, rounds: 2, tools_run: 3 },
+            Some(Logged::SubAgentEnd { call_id: "c".into() }),
+        ),
+    ] {
+        assert_eq!((WIRE.read)(&(WIRE.encode)(3, 9, &event)), want, "{event:?}");
+    }
 }
