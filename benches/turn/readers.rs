@@ -6,7 +6,7 @@ use super::process::{Side, median, percentile};
 use serde_json::json;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 /// Memory per reader is the slope between these two numbers.
@@ -14,6 +14,10 @@ const FEW: usize = 500;
 const MANY: usize = 5000;
 /// Readers that stop reading.
 const STOPPED: usize = 1000;
+/// What their own system takes for them, in bytes: soon full, so that the server has to hold the rest.
+const RECEIVE: u32 = 4 * 1024;
+/// Until it and what the server's system holds are full.
+const FILLING: Duration = Duration::from_secs(5);
 const RESUMES: usize = 200;
 /// Open files are limited: both ends of a connection are on this machine, but in two processes.
 const ROUND: usize = 250;
@@ -45,7 +49,9 @@ async fn connect(side: &Side, request: &str, count: usize, open: &mut Vec<TcpStr
         for _ in 0..ROUND {
             let (address, request) = (side.address.clone(), request.clone());
             tasks.spawn(async move {
-                let mut stream = TcpStream::connect(&address).await.unwrap();
+                let socket = TcpSocket::new_v4().unwrap();
+                socket.set_recv_buffer_size(RECEIVE).unwrap();
+                let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
                 stream.write_all(request.as_bytes()).await.unwrap();
                 let mut head = [0; 512];
                 let read = stream.read(&mut head).await.unwrap();
@@ -86,11 +92,12 @@ pub async fn stopped(tailrace: &Side) {
     let gap = Duration::from_millis(10);
     let mut without = client::streams(tailrace, 16, 200, gap).await;
     let before = tailrace.rss_kib();
-    // 300 deltas a second for the whole measurement: more than the system's own buffers hold.
-    let busy = Begun::turn(tailrace, 3000, Duration::from_micros(3300)).await;
+    // 300 deltas a second for the whole measurement: more than the systems' buffers hold.
+    let busy = Begun::turn(tailrace, 12_000, Duration::from_micros(3300)).await;
     let request = format!("GET /api/v1/turns/{}/events HTTP/1.1\r\nhost: HOST\r\n\r\n", busy.id);
     let mut open = Vec::new();
     connect(tailrace, &request, STOPPED, &mut open).await;
+    tokio::time::sleep(FILLING).await;
     let mut with = client::streams(tailrace, 16, 200, gap).await;
     let grown = (tailrace.rss_kib() - before) / 1024.0;
     without.sort_by(f64::total_cmp);

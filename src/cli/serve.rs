@@ -54,7 +54,7 @@ pub async fn run(config: Config) -> Result<(), Failure> {
     app.start_background();
     announce(&app, address)?;
     let router = crate::http::router(AppState(Arc::clone(&app)), guard);
-    drop(shutdown.spawn_connection(server::serve(listener, router, shutdown.clone())));
+    drop(shutdown.spawn_connection(server::serve(listener, router, shutdown.clone(), server.stall_timeout)));
     signals.next().await;
     let drain = server.drain_timeout;
     tracing::info!(drain.ms = drain.as_millis(), "stopping: running turns may finish");

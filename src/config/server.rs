@@ -17,6 +17,8 @@ pub struct Server {
     pub max_body_bytes: usize,
     #[serde(rename = "drain_timeout_ms", deserialize_with = "millis")]
     pub drain_timeout: Duration,
+    #[serde(rename = "stall_timeout_ms", deserialize_with = "millis")]
+    pub stall_timeout: Duration,
     pub insecure_no_auth: bool,
     /// One key with every scope.
     #[serde(deserialize_with = "filled")]
@@ -28,6 +30,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::list("server.allowed_origins", ORIGIN),
     Key::whole("server.max_body_bytes", 1024, 1 << 31),
     Key::whole("server.drain_timeout_ms", 0, 600_000),
+    Key::whole("server.stall_timeout_ms", 100, 600_000),
     Key::flag("server.insecure_no_auth"),
     Key::secret("server.admin_key"),
 ];

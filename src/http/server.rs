@@ -34,9 +34,14 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
     })
 }
 
+/// Bytes that the system holds of what a client has not been sent yet: one that takes nothing costs no more, and is
+/// noticed. What is under way to the client is bounded by the client itself.
+const UNSENT: u32 = 16 * 1024;
+
 /// Serves until connections are to close. While the process stops, clients are still answered: new turns are refused
 /// with a word, running ones can be followed to their end.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) {
+/// `stall`: how long a client may take nothing of what is there for it.
+pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, stall: Duration) {
     let closing = shutdown.closing();
     loop {
         let accepted = tokio::select! {
@@ -45,7 +50,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) {
         };
         match accepted {
             Ok((stream, peer)) => {
-                let task = connection(stream, peer, router.clone(), shutdown.clone());
+                let task = connection(stream, peer, router.clone(), shutdown.clone(), StallGuard::new(stall));
                 drop(shutdown.spawn_connection(task));
             }
             Err(error) => {
@@ -56,12 +61,15 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) {
     }
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdown: Shutdown) {
+async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdown: Shutdown, stall: StallGuard) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
+    #[cfg(target_os = "linux")]
+    if let Err(error) = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT) {
+        tracing::debug!(%error, "TCP_NOTSENT_LOWAT could not be set");
+    }
     let tasks = shutdown.tracker();
-    let stall = StallGuard::default();
     let stream = Stalling::new(stream, stall.clone());
     let service = tower::service_fn(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(axum::body::Body::new);

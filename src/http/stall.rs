@@ -10,16 +10,23 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Longest time without any progress while something is to be written.
-pub const STALL: Duration = Duration::from_secs(30);
-
-/// Lets an upgraded connection off; in the request's extensions.
-#[derive(Clone, Debug, Default)]
-pub struct StallGuard(Arc<AtomicBool>);
+/// How long a connection may take nothing, and whether that rule holds; in the request's extensions.
+#[derive(Clone, Debug)]
+pub struct StallGuard {
+    /// `server.stall_timeout_ms`: longest time without any progress while something is to be written.
+    limit: Duration,
+    let_off: Arc<AtomicBool>,
+}
 
 impl StallGuard {
-    pub fn let_off(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    pub fn new(limit: Duration) -> Self {
+        Self { limit, let_off: Arc::default() }
+    }
+
+    /// An upgraded connection keeps the rule itself, with the limit that this returns.
+    pub fn let_off(&self) -> Duration {
+        self.let_off.store(true, Ordering::Relaxed);
+        self.limit
     }
 }
 
@@ -42,9 +49,10 @@ impl<T> Stalling<T> {
             self.stalled = None;
             return written;
         }
-        let wait = self.stalled.get_or_insert_with(|| Box::pin(sleep(STALL)));
+        let limit = self.guard.limit;
+        let wait = self.stalled.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(wait.as_mut().poll(cx));
-        if self.guard.0.load(Ordering::Relaxed) {
+        if self.guard.let_off.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing")))
@@ -92,10 +100,12 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;
 
+    const STALL: Duration = Duration::from_secs(30);
+
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_cut_and_a_slow_one_is_not() {
         let (near, mut far) = duplex(4);
-        let mut stream = Stalling::new(near, StallGuard::default());
+        let mut stream = Stalling::new(near, StallGuard::new(STALL));
         let slow = async {
             let mut taken = [0; 8];
             for byte in &mut taken {
@@ -115,7 +125,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_upgraded_connection_has_its_own_rule() {
         let (near, _far) = duplex(1);
-        let guard = StallGuard::default();
+        let guard = StallGuard::new(STALL);
         let mut stream = Stalling::new(near, guard.clone());
         guard.let_off();
         stream.write_all(b"1").await.unwrap();

@@ -53,7 +53,7 @@ async fn upgrade(
     caller: Caller,
     request: WebSocketUpgrade,
 ) -> Response {
-    stall.let_off();
+    let stall = stall.let_off();
     let open = app.shutdown.connection();
     request
         .read_buffer_size(BUFFER)
@@ -61,13 +61,13 @@ async fn upgrade(
         .max_message_size(MAX_MESSAGE)
         .max_frame_size(MAX_MESSAGE)
         .on_upgrade(move |socket| async move {
-            serve(app, caller, socket).await;
+            serve(app, caller, socket, stall).await;
             drop(open);
         })
 }
 
 /// Until either side closes, or the key is gone.
-async fn serve(app: AppState, caller: Caller, mut socket: WebSocket) {
+async fn serve(app: AppState, caller: Caller, mut socket: WebSocket, stall: Duration) {
     let caller = if app.keys.any() && caller.is_anyone() {
         match tokio::time::timeout(AUTH_TIMEOUT, authenticated(&app, &mut socket)).await {
             Ok(Ok(caller)) => caller,
@@ -85,7 +85,7 @@ async fn serve(app: AppState, caller: Caller, mut socket: WebSocket) {
     let (requests, asked) = mpsc::channel(REQUESTS);
     let gone = caller.gone();
     let reading = incoming::read(app.clone(), caller.clone(), stream, requests);
-    let writing = outgoing::write(app, caller, sink, asked);
+    let writing = outgoing::write(app, caller, sink, asked, stall);
     tokio::select! {
         () = reading => {}
         () = writing => {}

@@ -2,7 +2,6 @@
 //! closed, and told how far it came.
 
 use super::super::caller::Caller;
-use super::super::stall::STALL;
 use super::super::state::AppState;
 use super::{PING, code, wire};
 use crate::turns::Live;
@@ -50,8 +49,9 @@ pub async fn write(
     caller: Caller,
     sink: SplitSink<WebSocket, Message>,
     mut asked: mpsc::Receiver<Request>,
+    stall: Duration,
 ) {
-    let mut writer = Writer { sink, last_seq: 0 };
+    let mut writer = Writer { sink, stall, last_seq: 0 };
     let mut following = Following::default();
     let stopping = app.shutdown.token();
     let mut ping = tokio::time::interval(PING);
@@ -176,6 +176,8 @@ impl Following {
 
 struct Writer {
     sink: SplitSink<WebSocket, Message>,
+    /// How long one message may take to leave.
+    stall: Duration,
     /// Of the frame that was handed to the socket last.
     last_seq: u64,
 }
@@ -185,16 +187,16 @@ impl Writer {
         for frame in &batch.frames {
             let Some(text) = wire::event(batch.turn_id, frame, batch.request_id.as_ref()) else { continue };
             let sent = self.sink.feed(Message::Text(text.into()));
-            in_time(sent).await?;
+            in_time(self.stall, sent).await?;
             if let Some((seq, ..)) = super::super::frame::parts(frame) {
                 self.last_seq = seq;
             }
         }
-        in_time(self.sink.flush()).await
+        in_time(self.stall, self.sink.flush()).await
     }
 
     async fn message(&mut self, message: Message) -> Result<(), End> {
-        in_time(self.sink.send(message)).await
+        in_time(self.stall, self.sink.send(message)).await
     }
 
     async fn close(&mut self, code: u16, reason: &str) {
@@ -204,8 +206,8 @@ impl Writer {
     }
 }
 
-async fn in_time(sent: impl Future<Output = Result<(), axum::Error>>) -> Result<(), End> {
-    match tokio::time::timeout(STALL, sent).await {
+async fn in_time(stall: Duration, sent: impl Future<Output = Result<(), axum::Error>>) -> Result<(), End> {
+    match tokio::time::timeout(stall, sent).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) => Err(End::Gone),
         Err(_) => Err(End::Stalled),

@@ -14,6 +14,7 @@ mod local;
 mod logs;
 mod resume;
 mod runtime;
+mod slow;
 mod socket;
 mod stop;
 mod window;
