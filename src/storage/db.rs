@@ -70,6 +70,8 @@ impl Db {
         migrate(&mut writer).await?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
+            // A file in this process does not go away; asking first would double what a small read costs.
+            .test_before_acquire(false)
             .acquire_timeout(BUSY)
             .connect_lazy_with(connect.pragma("query_only", "1"));
         let (jobs, queue) = mpsc::channel(QUEUE);
@@ -233,7 +235,9 @@ async fn run_batch(connection: &mut Connection, queue: &mut mpsc::Receiver<Box<d
         && jobs.len() < BATCH
         && let Ok(mut job) = queue.try_recv()
     {
-        outcome = run_job(connection, job.as_mut()).await;
+        // The savepoint of the last job is of no use any more.
+        let mark = if jobs.len() == 1 { "SAVEPOINT job" } else { "RELEASE SAVEPOINT job; SAVEPOINT job" };
+        outcome = run_job(connection, job.as_mut(), mark).await;
         jobs.push(job);
     }
     if outcome.is_ok() {
@@ -250,14 +254,15 @@ async fn run_batch(connection: &mut Connection, queue: &mut mpsc::Receiver<Box<d
 }
 
 /// `Err`: the transaction itself is broken. A job's own failure is its own.
-async fn run_job(connection: &mut Connection, job: &mut dyn Job) -> Result<(), String> {
-    control(connection, "SAVEPOINT job").await?;
+async fn run_job(connection: &mut Connection, job: &mut dyn Job, mark: &'static str) -> Result<(), String> {
+    control(connection, mark).await?;
     if !job.run(connection).await {
         control(connection, "ROLLBACK TO SAVEPOINT job").await?;
     }
-    control(connection, "RELEASE SAVEPOINT job").await
+    Ok(())
 }
 
-async fn control(connection: &mut Connection, statement: &'static str) -> Result<(), String> {
-    sqlx::query(statement).execute(connection).await.map(|_| ()).map_err(|error| error.to_string())
+/// One or more statements without values, in one exchange with the driver.
+async fn control(connection: &mut Connection, statements: &'static str) -> Result<(), String> {
+    sqlx::raw_sql(statements).execute(connection).await.map(|_| ()).map_err(|error| error.to_string())
 }

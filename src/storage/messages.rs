@@ -2,12 +2,13 @@
 //! Invariant: writing the same state twice leaves the same rows.
 
 use super::column::{self, bigint, corrupt, count, get, optional_count, small, time, uuid};
-use super::db::{Connection, Db, Row};
+use super::db::{Connection, Db, Driver, Row};
 use super::{StorageError, conversations};
 use crate::message::sources::Source;
 use crate::message::{Arguments, Usage};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sqlx::QueryBuilder;
 use std::collections::HashMap;
 use uuid::Uuid;
 
@@ -249,29 +250,26 @@ pub(super) struct NewMessage<'a> {
     pub model: Option<&'a str>,
 }
 
-/// Appends to the conversation.
+/// Appends to the conversation, in this order.
 pub(super) async fn append(
     connection: &mut Connection,
     conversation_id: &str,
-    message: NewMessage<'_>,
+    messages: [NewMessage<'_>; 2],
     now_ms: i64,
 ) -> Result<(), StorageError> {
-    sqlx::query(
+    let mut sql = QueryBuilder::<Driver>::new(
         "INSERT INTO messages (id, conversation_id, turn_id, position, role, text, status, provider, model, \
-         created_ms) VALUES ($1, $2, $3, (SELECT COALESCE(MAX(position), 0) + 1 FROM messages \
-         WHERE conversation_id = $2), $4, $5, $6, $7, $8, $9)",
-    )
-    .bind(message.id.to_string())
-    .bind(conversation_id)
-    .bind(message.turn_id.to_string())
-    .bind(message.role.as_str())
-    .bind(message.text)
-    .bind(message.status.as_str())
-    .bind(message.provider)
-    .bind(message.model)
-    .bind(now_ms)
-    .execute(connection)
-    .await?;
+         created_ms) ",
+    );
+    sql.push_values((1i64..).zip(messages), |mut row, (after, message)| {
+        row.push_bind(message.id.to_string()).push_bind(conversation_id).push_bind(message.turn_id.to_string());
+        // All rows of one statement see what was there before it.
+        row.push("(SELECT COALESCE(MAX(position), 0) FROM messages WHERE conversation_id = ");
+        row.push_bind_unseparated(conversation_id).push_unseparated(") + ").push_bind_unseparated(after);
+        row.push_bind(message.role.as_str()).push_bind(message.text).push_bind(message.status.as_str());
+        row.push_bind(message.provider).push_bind(message.model).push_bind(now_ms);
+    });
+    sql.build().execute(connection).await?;
     Ok(())
 }
 

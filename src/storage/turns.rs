@@ -3,7 +3,7 @@
 //! Invariant: a turn that is not `running` is not changed any more.
 
 use super::column::{self, bigint, get, now_ms, optional_json, time, uuid};
-use super::db::{Connection, Db};
+use super::db::{Connection, Db, Row};
 use super::messages::{self, MessageStatus, NewMessage, StoredCall, StoredRole};
 use super::turn_log::{self, Frames};
 use super::{StorageError, conversations};
@@ -203,7 +203,6 @@ async fn start_rows(connection: &mut Connection, turn: NewTurn) -> Result<Starte
         provider: None,
         model: None,
     };
-    messages::append(connection, &conversation, question, now).await?;
     let answer = NewMessage {
         id: started.assistant_message_id,
         turn_id: turn.turn_id,
@@ -213,7 +212,7 @@ async fn start_rows(connection: &mut Connection, turn: NewTurn) -> Result<Starte
         provider: Some(&turn.provider),
         model: Some(&turn.model),
     };
-    messages::append(connection, &conversation, answer, now).await?;
+    messages::append(connection, &conversation, [question, answer], now).await?;
     Ok(started)
 }
 
@@ -262,17 +261,19 @@ struct Place {
     message_id: Uuid,
 }
 
+impl Place {
+    fn read(row: &Row) -> Result<Self, StorageError> {
+        Ok(Self { conversation_id: uuid(row, "conversation_id")?, message_id: uuid(row, "assistant_message_id")? })
+    }
+}
+
 async fn running(connection: &mut Connection, turn_id: Uuid) -> Result<Option<Place>, StorageError> {
     let row =
         sqlx::query("SELECT conversation_id, assistant_message_id FROM turns WHERE id = $1 AND status = 'running'")
             .bind(turn_id.to_string())
             .fetch_optional(&mut *connection)
             .await?;
-    row.map(|row| {
-        let (conversation_id, message_id) = (uuid(&row, "conversation_id")?, uuid(&row, "assistant_message_id")?);
-        Ok(Place { conversation_id, message_id })
-    })
-    .transpose()
+    row.as_ref().map(Place::read).transpose()
 }
 
 async fn save_rows(connection: &mut Connection, place: &Place, progress: &Progress) -> Result<(), StorageError> {
@@ -288,11 +289,24 @@ pub async fn finish(db: &Db, turn_id: Uuid, end: TurnEnd) -> Result<bool, Storag
 }
 
 async fn finish_rows(connection: &mut Connection, turn_id: Uuid, end: TurnEnd) -> Result<bool, StorageError> {
-    let Some(place) = running(connection, turn_id).await? else { return Ok(false) };
-    turn_log::insert(connection, turn_id, &end.frames).await?;
-    save_rows(connection, &place, &end.progress).await?;
     let now = now_ms();
     let status = if end.finish == "interrupted" { MessageStatus::Interrupted } else { MessageStatus::Done };
+    let row = sqlx::query(
+        "UPDATE turns SET status = $2, finish = $3, fallback_reason = $4, telemetry = $5, error = $6, ended_ms = $7 \
+         WHERE id = $1 AND status = 'running' RETURNING conversation_id, assistant_message_id",
+    )
+    .bind(turn_id.to_string())
+    .bind(status.as_str())
+    .bind(end.finish)
+    .bind(end.fallback_reason)
+    .bind(column::to_json(&end.telemetry)?)
+    .bind(end.error.as_ref().map(column::to_json).transpose()?)
+    .bind(now)
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(place) = row.as_ref().map(Place::read).transpose()? else { return Ok(false) };
+    turn_log::insert(connection, turn_id, &end.frames).await?;
+    save_rows(connection, &place, &end.progress).await?;
     sqlx::query(
         "UPDATE messages SET status = $2, finish = $3, input_tokens = $4, output_tokens = $5, cache_read_tokens = $6, \
          text = $7 WHERE id = $1",
@@ -304,19 +318,6 @@ async fn finish_rows(connection: &mut Connection, turn_id: Uuid, end: TurnEnd) -
     .bind(bigint(end.usage.output_tokens))
     .bind(bigint(end.usage.cache_read_tokens))
     .bind(&end.progress.text)
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query(
-        "UPDATE turns SET status = $2, finish = $3, fallback_reason = $4, telemetry = $5, error = $6, ended_ms = $7 \
-         WHERE id = $1",
-    )
-    .bind(turn_id.to_string())
-    .bind(status.as_str())
-    .bind(end.finish)
-    .bind(end.fallback_reason)
-    .bind(column::to_json(&end.telemetry)?)
-    .bind(end.error.as_ref().map(column::to_json).transpose()?)
-    .bind(now)
     .execute(&mut *connection)
     .await?;
     conversations::touch(connection, place.conversation_id, now).await?;

@@ -78,7 +78,10 @@ impl Task {
         });
         let seen_urls = Arc::new(SeenUrls::default());
         seen_urls.add_text(&input.message);
-        let Earlier { past, outside, sources } = self.earlier(&seen_urls).await;
+        let Earlier { past, outside, sources } = match input.conversation_id {
+            Some(_) => self.earlier(&seen_urls).await,
+            None => Earlier::default(),
+        };
         let sources = Arc::new(sources);
         let required = input.retrieval == Retrieval::Required;
         let passages = match input.retrieval {
