@@ -1,18 +1,19 @@
 //! Builds every adapter from the configuration: the only file that names concrete ones.
 
+mod embedding;
+
 use crate::config::{Config, ProviderName, ToolResults};
 use crate::engine::budget::Limits;
 use crate::engine::sub_agent::SubAgentConfig;
 use crate::engine::{EngineConfig, Keeper, StreamingEngine};
 use crate::keys::Keys;
+use crate::knowledge::VectorStore;
 use crate::knowledge::base::Base;
-use crate::knowledge::embed::fastembed::{FastembedEmbedder, FastembedOptions};
 use crate::knowledge::ingest::{Ingest, IngestOptions};
 use crate::knowledge::reconcile;
 use crate::knowledge::retrieve::{Retrieve, RetrieveOptions};
 use crate::knowledge::store::edge::EdgeStore;
 use crate::knowledge::store::qdrant::QdrantStore;
-use crate::knowledge::{Embedder, VectorStore};
 use crate::llm::LlmProvider;
 use crate::llm::anthropic::{self, Anthropic, AnthropicOptions};
 use crate::llm::extractive::Extractive;
@@ -75,13 +76,7 @@ impl Knowledge {
             url: config.storage.database_url.clone(),
         })
         .await?;
-        let embedder: Arc<dyn Embedder> = Arc::new(FastembedEmbedder::new(FastembedOptions {
-            models_dir: config.models.dir.clone(),
-            model: config.embedding.model.clone(),
-            threads: config.embedding.threads,
-            queue: config.embedding.queue,
-            batch: config.embedding.batch,
-        })?);
+        let embedders = embedding::embedders(config, &db).await?;
         let (store, edge): (Arc<dyn VectorStore>, _) = match &config.qdrant.url {
             Some(url) => {
                 let key = config.qdrant.api_key.as_ref().map(Secret::expose);
@@ -92,7 +87,7 @@ impl Knowledge {
                 (Arc::clone(&edge) as Arc<dyn VectorStore>, Some(edge))
             }
         };
-        let base = Base::new(db, store, embedder);
+        let base = Base::new(db, store, embedders);
         let ingest = Ingest::new(
             base.clone(),
             IngestOptions {

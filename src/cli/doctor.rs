@@ -28,7 +28,7 @@ pub async fn run(config: Config, args: DoctorArgs, output: &Output) -> Result<()
         return Ok(());
     }
     let knowledge = Knowledge::open(&config).await?;
-    let embedded = knowledge.base.embedder.embed(vec!["a test".to_owned()], Priority::Turn).await;
+    let embedded = knowledge.base.embedders.default().embed(vec!["a test".to_owned()], Priority::Turn).await;
     let compared = reconcile::compare(&knowledge.base).await;
     knowledge.close().await;
     let mut checks = Vec::new();

@@ -16,7 +16,7 @@ mod storage;
 mod tests;
 mod tools;
 
-pub use embedding::{Embedding, Models};
+pub use embedding::{Embedding, Models, OpenaiEmbedding};
 pub use engine::{Engine, Turns};
 pub use ingest::{Ingest, ToolResults};
 pub use llm::{Anthropic, Llm, Local, Openai, ProviderName};

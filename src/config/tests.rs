@@ -250,7 +250,7 @@ fn addresses_and_origins() {
             vec!["[]", r#"["127.0.0.1:80","[::1]:80","wiki:443"]"#],
             vec![r#"["wiki"]"#, r#"["wiki:0"]"#, r#"["*:80"]"#, r#"["http://wiki:80"]"#, r#"[":80"]"#, r#"["u@h:80"]"#],
         ),
-        ("embedding.model", vec!["x", "./models/y"], vec!["", " ", "openai:", "openai:z"]),
+        ("embedding.model", vec!["x", "./models/y", "openai:z"], vec!["", " ", "openai:"]),
         ("storage.database_url", vec!["", "sqlite:///x.db", "sqlite::memory:"], vec!["mysql://x", "sqlite:"]),
     ] {
         let key = keys().find(|k| k.name == key).unwrap();

@@ -5,6 +5,7 @@ use super::caller::Caller;
 use super::problem::Problem;
 use super::state::AppState;
 use crate::knowledge::base::AUTO;
+use crate::knowledge::ingest::NewCollectionOptions;
 use crate::storage::collections::{self, Collection};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -13,6 +14,8 @@ use axum::{Json, Router};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+const MAX_KEEP_VERSIONS: u32 = 100;
 
 pub fn router() -> Router<AppState> {
     Router::new()
@@ -29,6 +32,7 @@ struct CollectionWire {
     /// What `auto` has found; absent until a first document decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     keyword_language: Option<String>,
+    keep_versions: u32,
     documents: u64,
     chunks: u64,
     created_at: Timestamp,
@@ -42,6 +46,7 @@ impl From<Collection> for CollectionWire {
             dimension: c.dimension,
             language: c.language,
             keyword_language: (!c.keyword_language.is_empty()).then_some(c.keyword_language),
+            keep_versions: c.keep_versions,
             documents: c.documents,
             chunks: c.chunks,
             created_at: c.created,
@@ -74,16 +79,14 @@ async fn create(
     State(app): State<AppState>,
     JsonBody(new): JsonBody<NewCollection>,
 ) -> Result<(StatusCode, Json<CollectionWire>), Problem> {
-    let running = &app.base.embedder.model().name;
-    if let Some(asked) = new.embedding_model.filter(|asked| asked != running) {
-        let detail = format!("field `embedding_model`: this server runs `{running}`, not `{asked}` (embedding.model)");
-        return Err(Problem::unprocessable("unknown_embedding_model", detail));
-    }
-    if new.keep_versions.is_some_and(|n| n != 1) {
-        let detail = "field `keep_versions`: this version keeps 1, the live one";
+    let keep_versions = new.keep_versions.unwrap_or(1);
+    if !(1..=MAX_KEEP_VERSIONS).contains(&keep_versions) {
+        let detail = format!("field `keep_versions`: {keep_versions} is not within 1 to {MAX_KEEP_VERSIONS}");
         return Err(Problem::unprocessable("invalid_field", detail));
     }
-    let made = app.ingest.create_collection(&new.name, new.language.as_deref().unwrap_or(AUTO)).await?;
+    let language = new.language.unwrap_or_else(|| AUTO.to_owned());
+    let options = NewCollectionOptions { language, embedding_model: new.embedding_model, keep_versions };
+    let made = app.ingest.create_collection_with(&new.name, options).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 

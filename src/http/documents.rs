@@ -1,18 +1,20 @@
 //! Documents: list, look at, delete. Putting them in is in `upload.rs`.
 
-use super::body::QueryOf;
+use super::body::{JsonBody, QueryOf};
 use super::caller::Caller;
 use super::problem::Problem;
 use super::state::AppState;
 use super::upload;
 use crate::knowledge::error::KnowledgeError;
+use crate::knowledge::ingest::Change;
 use crate::storage::chunks::{self, LiveChunk};
 use crate::storage::conversations;
 use crate::storage::documents::{self, DocumentKey, StoredDocument};
+use crate::storage::versions::{self, VersionInShort};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::header;
 use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -21,11 +23,14 @@ use uuid::Uuid;
 
 const PAGE: u32 = 100;
 const MAX_PAGE: u32 = 500;
+/// Conversations that a document says it was cited in, the latest first.
+const MOST_CITING: u32 = 50;
 
 pub fn router() -> Router<AppState> {
     Router::new()
         .route("/api/v1/collections/{collection}/documents", get(list).post(upload::upload))
-        .route("/api/v1/collections/{collection}/documents/{document}", get(find).delete(delete))
+        .route("/api/v1/collections/{collection}/documents/{document}", get(find).patch(describe).delete(delete))
+        .route("/api/v1/collections/{collection}/documents/{document}/keep", post(keep))
         .route("/api/v1/collections/{collection}/documents/{document}/chunks", get(list_chunks))
         .route("/api/v1/collections/{collection}/documents/{document}/content", get(content))
         // The limit is server.max_body_bytes, checked while the body is read.
@@ -132,8 +137,109 @@ async fn find(
     State(app): State<AppState>,
     caller: Caller,
     Path((collection, id)): Path<(String, String)>,
+) -> Result<Json<FullDocument>, Problem> {
+    let found = load(&app, &caller, collection, id).await?;
+    let versions = versions::of_document(&app.base.db, &found.key).await?;
+    let cited_in = conversations::citing(&app.base.db, &found.key.id, caller.key_id(), MOST_CITING).await?;
+    Ok(Json(FullDocument {
+        document: found.into(),
+        versions: versions.into_iter().map(Into::into).collect(),
+        cited_in: cited_in.into_iter().map(|(id, title)| CitingWire { id, title }).collect(),
+    }))
+}
+
+/// A document by itself: also its versions, the newest first, and where it was cited.
+#[derive(Serialize)]
+struct FullDocument {
+    #[serde(flatten)]
+    document: DocumentWire,
+    versions: Vec<VersionWire>,
+    cited_in: Vec<CitingWire>,
+}
+
+#[derive(Serialize)]
+struct VersionWire {
+    version: i64,
+    hash: String,
+    bytes: u64,
+    chunks: u64,
+    created_at: Timestamp,
+    /// Absent for the live one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    superseded_at: Option<Timestamp>,
+}
+
+impl From<VersionInShort> for VersionWire {
+    fn from(v: VersionInShort) -> Self {
+        Self {
+            version: v.version,
+            hash: v.hash,
+            bytes: v.bytes,
+            chunks: v.chunks,
+            created_at: v.created,
+            superseded_at: v.superseded,
+        }
+    }
+}
+
+/// A conversation that cites the document.
+#[derive(Serialize)]
+struct CitingWire {
+    id: Uuid,
+    title: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DescribeBody {
+    title: Option<String>,
+    #[serde(default)]
+    metadata: Map<String, Value>,
+}
+
+/// Changes title and metadata; a metadata key that is null goes.
+async fn describe(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path((collection, id)): Path<(String, String)>,
+    JsonBody(body): JsonBody<DescribeBody>,
 ) -> Result<Json<DocumentWire>, Problem> {
-    Ok(Json(load(&app, &caller, collection, id).await?.into()))
+    let key = load(&app, &caller, collection, id).await?.key;
+    let change = Change { title: body.title, metadata: body.metadata };
+    Ok(Json(app.ingest.describe(&key, change).await?.into()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeepBody {
+    collection: String,
+}
+
+/// Puts what a conversation has found into a collection, for everybody.
+async fn keep(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path((collection, id)): Path<(String, String)>,
+    JsonBody(body): JsonBody<KeepBody>,
+) -> Result<Json<Value>, Problem> {
+    let key = load(&app, &caller, collection, id).await?.key;
+    caller.may_use(&body.collection)?;
+    let kept = app.ingest.keep(&key, &body.collection).await?;
+    Ok(Json(json!({
+        "document_id": kept.document_id,
+        "collection": body.collection,
+        "version": kept.version,
+        "chunks": kept.chunks,
+        "unchanged": kept.unchanged,
+        "watermark": kept.watermark,
+    })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContentParams {
+    /// A version that is kept; the live one where absent.
+    version: Option<i64>,
 }
 
 /// The extracted text, in which `start` and `end` count.
@@ -141,9 +247,15 @@ async fn content(
     State(app): State<AppState>,
     caller: Caller,
     Path((collection, id)): Path<(String, String)>,
+    QueryOf(params): QueryOf<ContentParams>,
 ) -> Result<impl IntoResponse, Problem> {
     let key = load(&app, &caller, collection, id).await?.key;
-    let content = documents::content(&app.base.db, &key).await?.unwrap_or_default();
+    let content = match params.version {
+        None => documents::content(&app.base.db, &key).await?.unwrap_or_default(),
+        Some(version) => versions::content(&app.base.db, &key, version)
+            .await?
+            .ok_or_else(|| Problem::not_found("version", &version.to_string()))?,
+    };
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], content))
 }
 

@@ -9,6 +9,7 @@ use crate::knowledge::retrieve::{Hit, SearchAnswer, SearchMode, SearchRequest};
 use axum::extract::{Path, State};
 use axum::routing::post;
 use axum::{Json, Router};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -36,6 +37,8 @@ struct SearchBody {
     expand: Option<u32>,
     #[serde(default)]
     explain: bool,
+    /// The collection as it was then, as far as it keeps versions.
+    as_of: Option<Timestamp>,
 }
 
 #[derive(Default, Deserialize)]
@@ -138,6 +141,7 @@ impl SearchBody {
             filter,
             min_cosine: self.min_score,
             neighbours,
+            as_of: self.as_of,
             ..SearchRequest::new(&collection, &self.query, limit)
         })
     }

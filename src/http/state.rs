@@ -89,19 +89,24 @@ impl From<KnowledgeError> for Problem {
             KnowledgeError::NoCollection(_) | KnowledgeError::NoDocument(_) | KnowledgeError::NoConversation(_) => {
                 StatusCode::NOT_FOUND
             }
-            KnowledgeError::Model { .. } | KnowledgeError::Overtaken | KnowledgeError::DefaultStays => {
-                StatusCode::CONFLICT
-            }
+            KnowledgeError::Model { .. }
+            | KnowledgeError::OtherModel { .. }
+            | KnowledgeError::NotIndexed(_)
+            | KnowledgeError::NotAFinding(_)
+            | KnowledgeError::Overtaken
+            | KnowledgeError::DefaultStays => StatusCode::CONFLICT,
             KnowledgeError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             KnowledgeError::Extract(refused) => extract_status(refused),
             KnowledgeError::BadName(_)
             | KnowledgeError::BadId
+            | KnowledgeError::NoModel { .. }
             | KnowledgeError::Language(_)
             | KnowledgeError::Chunk(_)
             | KnowledgeError::Filter(_)
             | KnowledgeError::BadSearch(_)
             | KnowledgeError::Reader(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            KnowledgeError::Embed(EmbedError::ModelMissing(_)) | KnowledgeError::Store(StoreError::Unreachable(_)) => {
+            KnowledgeError::Embed(EmbedError::ModelMissing(_) | EmbedError::Unavailable(_))
+            | KnowledgeError::Store(StoreError::Unreachable(_)) => {
                 return Self::unavailable(error.code(), error.to_string());
             }
             KnowledgeError::Embed(_) | KnowledgeError::Store(_) | KnowledgeError::Storage(_) => {

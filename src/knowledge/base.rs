@@ -3,6 +3,7 @@
 //! Invariant: a collection that another embedding model built is refused here, before anything is
 //! embedded or searched.
 
+use super::embed::Embedders;
 use super::error::KnowledgeError;
 use super::keyword::{Keywords, Language};
 use super::{Embedder, Payload, Point, Priority, Scope, VectorStore};
@@ -28,26 +29,26 @@ const TURN_READERS: usize = 4;
 pub struct Base {
     pub db: Db,
     pub store: Arc<dyn VectorStore>,
-    pub embedder: Arc<dyn Embedder>,
+    pub embedders: Embedders,
     keywords: Arc<Mutex<HashMap<Language, Keywords>>>,
     bulk: Arc<Semaphore>,
     turns: Arc<Semaphore>,
 }
 
 impl Base {
-    pub fn new(db: Db, store: Arc<dyn VectorStore>, embedder: Arc<dyn Embedder>) -> Self {
+    pub fn new(db: Db, store: Arc<dyn VectorStore>, embedders: impl Into<Embedders>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             db,
             store,
-            embedder,
+            embedders: embedders.into(),
             keywords: Arc::default(),
             bulk: Arc::new(Semaphore::new(cores)),
             turns: Arc::new(Semaphore::new(TURN_READERS)),
         }
     }
 
-    /// The collection, if it may be used with the model that runs.
+    /// The collection, if the model that built it runs here.
     ///
     /// # Errors
     /// [`KnowledgeError::NoCollection`], [`KnowledgeError::Model`].
@@ -59,17 +60,25 @@ impl Base {
     }
 
     /// # Errors
-    /// [`KnowledgeError::Model`] where another model built the collection.
+    /// [`KnowledgeError::Model`] where the model that built the collection does not run here.
     pub fn check_model(&self, collection: &Collection) -> Result<(), KnowledgeError> {
-        let running = self.embedder.model();
-        if collection.embedding_model == running.name && collection.dimension == running.dimension as u64 {
-            return Ok(());
+        self.embedder_of(collection).map(|_| ())
+    }
+
+    /// The model of a collection: of its passages and of the queries that look for them.
+    ///
+    /// # Errors
+    /// As [`Base::check_model`].
+    pub fn embedder_of(&self, collection: &Collection) -> Result<Arc<dyn Embedder>, KnowledgeError> {
+        if let Some(found) = self.embedders.recorded(&collection.embedding_model, collection.dimension) {
+            return Ok(found);
         }
-        let written = |name: &str, dimension: u64| format!("{name} ({dimension} numbers)");
+        let running: Vec<String> =
+            self.embedders.all().map(|e| written(&e.model().name, e.model().dimension as u64)).collect();
         Err(KnowledgeError::Model {
             collection: collection.name.clone(),
             recorded: written(&collection.embedding_model, collection.dimension),
-            running: written(&running.name, running.dimension as u64),
+            running: running.join(", "),
         })
     }
 
@@ -127,6 +136,15 @@ impl Base {
     }
 }
 
+/// What a document is called that has no title: the end of its URI.
+pub fn last_part(uri: &str) -> &str {
+    uri.rsplit('/').find(|part| !part.is_empty()).unwrap_or(uri)
+}
+
+fn written(name: &str, dimension: u64) -> String {
+    format!("{name} ({dimension} numbers)")
+}
+
 /// What filters can name of a point.
 pub fn payload(
     document_id: String,
@@ -149,6 +167,9 @@ pub fn payload(
 fn read_scope(key: &str) -> Result<Scope, KnowledgeError> {
     if key == Scope::Collection.key() {
         return Ok(Scope::Collection);
+    }
+    if key == Scope::Kept.key() {
+        return Ok(Scope::Kept);
     }
     let id = Uuid::try_parse(key).map_err(|_| StorageError::Corrupt(format!("column `scope`: {key}")))?;
     Ok(Scope::Conversation(id))

@@ -19,13 +19,24 @@ pub enum KnowledgeError {
     BadName(String),
     #[error("a document's id has 1 to 255 bytes")]
     BadId,
+    #[error("document `{0}` has no version that can be found yet")]
+    NotIndexed(String),
+    #[error("document `{0}` is in the collection already: only what one conversation has found can be kept")]
+    NotAFinding(String),
+    #[error("embedding model `{asked}` does not run here; there are: {running} (`embedding.model`, `embedding.more`)")]
+    NoModel { asked: String, running: String },
+    #[error(
+        "collection `{collection}` is there already, with the embedding model `{recorded}`: to change it, re-index it"
+    )]
+    OtherModel { collection: String, recorded: String },
     #[error("the collection `default` always exists")]
     DefaultStays,
     #[error(transparent)]
     Language(#[from] UnknownLanguage),
     #[error(
-        "collection `{collection}` was built with the embedding model `{recorded}`, and this server runs `{running}`: \
-         set `embedding.model` back, or put the documents into a new collection"
+        "collection `{collection}` needs re-index: it was built with the embedding model `{recorded}`, and this server \
+         runs `{running}`. Send `POST /api/v1/collections/{collection}/reindex`, or set `embedding.model` back (or name \
+         the old model in `embedding.more`)"
     )]
     Model { collection: String, recorded: String, running: String },
     #[error("the document has {bytes} bytes; at most {limit} are read (`ingest.max_document_bytes`)")]
@@ -61,6 +72,10 @@ impl KnowledgeError {
             Self::NoConversation(_) => "unknown_conversation",
             Self::BadName(_) => "bad_collection_name",
             Self::BadId => "bad_document_id",
+            Self::NotIndexed(_) => "not_indexed",
+            Self::NotAFinding(_) => "not_a_finding",
+            Self::NoModel { .. } => "unknown_embedding_model",
+            Self::OtherModel { .. } => "other_embedding_model",
             Self::DefaultStays => "default_collection",
             Self::Language(_) => "unknown_language",
             Self::Model { .. } => "model_changed",
@@ -73,6 +88,7 @@ impl KnowledgeError {
             Self::Reader(_) => "reader_failed",
             Self::Embed(EmbedError::ModelMissing(_)) => "model_missing",
             Self::Embed(EmbedError::Failed(_)) => "embedding_failed",
+            Self::Embed(EmbedError::Unavailable(_)) => "embedding_unavailable",
             Self::Store(StoreError::Unreachable(_)) => "store_unreachable",
             Self::Store(_) => "store_failed",
             Self::Storage(_) => "storage_failed",

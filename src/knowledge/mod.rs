@@ -32,10 +32,11 @@ pub const NAMESPACE: Uuid = Uuid::from_u128(0x7a1e_7ace_0000_5000_8000_7461_696c
 #[async_trait]
 pub trait Embedder: Send + Sync {
     fn model(&self) -> &EmbeddingModel;
-    /// The model's own tokenizer, without truncation or padding: chunks are measured with it.
-    /// `Err` where the model's files are missing.
+    /// What chunks are measured with: the model's own tokenizer, without truncation or padding, or one that rather
+    /// counts too much where nobody knows the model's own. `Err` where the model's files are missing.
     fn tokenizer(&self) -> Result<Arc<Tokenizer>, EmbedError>;
-    /// One unit-length vector for each text, in order. Waits for room in the bounded queue.
+    /// One unit-length vector for each text, in order; prefixes are the caller's part. Waits for room in the bounded
+    /// queue.
     /// The work runs on the embedder's own threads, never on the runtime's.
     async fn embed(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Vec<f32>>, EmbedError>;
 }
@@ -49,6 +50,9 @@ pub struct EmbeddingModel {
     pub dimension: usize,
     /// Tokens that the model reads, special tokens included.
     pub window: usize,
+    /// What the model wants before a query and before a passage; mostly nothing.
+    pub query_prefix: String,
+    pub passage_prefix: String,
 }
 
 /// Whose work goes first: somebody waits for `Turn`, nobody for `Bulk`.
@@ -66,6 +70,9 @@ pub enum EmbedError {
     /// The runtime or the model failed.
     #[error("embedding failed: {0}")]
     Failed(String),
+    /// The server that embeds does not do it now; the message says why.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 /// An index of points that can be searched. Every write is applied when the call returns.
@@ -129,14 +136,17 @@ pub struct Payload {
 pub enum Scope {
     Collection,
     Conversation(Uuid),
+    /// Searches of the past: a version that is kept and not live any more.
+    Kept,
 }
 
 impl Scope {
-    /// The word stored in rows and payloads: `collection`, or the conversation's id.
+    /// The word stored in rows and payloads: `collection`, `kept`, or the conversation's id.
     pub fn key(&self) -> String {
         match self {
             Self::Collection => "collection".to_owned(),
             Self::Conversation(id) => id.to_string(),
+            Self::Kept => "kept".to_owned(),
         }
     }
 }

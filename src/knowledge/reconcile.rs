@@ -12,6 +12,7 @@ use crate::storage::documents::{self, DocumentStatus};
 use crate::storage::points::{self, PointCursor, StoredPoint};
 use crate::storage::{tombstones, uploads};
 use std::collections::HashSet;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Points that are read, and written again, at a time.
@@ -94,15 +95,15 @@ pub async fn start(base: &Base, ingest: &Ingest) -> Result<Reconciled, Knowledge
 /// (points written, points dropped).
 async fn bring_into_step(base: &Base, collection: &Collection, suspect: bool) -> Result<(u64, u64), KnowledgeError> {
     let name = collection.name.as_str();
-    let model = base.embedder.model();
-    match base.store.create_collection(name, model.dimension).await {
+    let dimension = dimension(base, collection);
+    match base.store.create_collection(name, dimension).await {
         Ok(()) => {}
         // Its rows are of the model that runs, or it has none: what the store has is a leftover.
-        Err(StoreError::Dimension { .. }) => make_anew(base, name).await?,
+        Err(StoreError::Dimension { .. }) => make_anew(base, name, dimension).await?,
         // What a crash left in this process's own folder cannot be read; a server's trouble is its own.
         Err(StoreError::Failed(why)) if base.store.needs_flush() => {
             tracing::warn!(collection = name, why, "the vector store's files are unreadable and built again");
-            make_anew(base, name).await?;
+            make_anew(base, name, dimension).await?;
         }
         Err(other) => return Err(other.into()),
     }
@@ -134,9 +135,15 @@ async fn bring_into_step(base: &Base, collection: &Collection, suspect: bool) ->
     Ok((replayed, dropped))
 }
 
-async fn make_anew(base: &Base, name: &str) -> Result<(), KnowledgeError> {
+/// Of its model; an empty collection whose model does not run here is of the default one when the first document comes.
+fn dimension(base: &Base, collection: &Collection) -> usize {
+    let embedder = base.embedder_of(collection).unwrap_or_else(|_| Arc::clone(base.embedders.default()));
+    embedder.model().dimension
+}
+
+async fn make_anew(base: &Base, name: &str, dimension: usize) -> Result<(), KnowledgeError> {
     base.store.delete_collection(name).await?;
-    base.store.create_collection(name, base.embedder.model().dimension).await?;
+    base.store.create_collection(name, dimension).await?;
     Ok(collections::reset_flushed(&base.db, name.to_owned()).await?)
 }
 
@@ -167,7 +174,7 @@ async fn put(base: &Base, collection: &Collection, stored: Vec<StoredPoint>) -> 
 /// [`KnowledgeError::NoCollection`], [`KnowledgeError::Model`]; what the store and the database say.
 pub async fn rebuild(base: &Base, name: &str) -> Result<u64, KnowledgeError> {
     let collection = base.collection(name).await?;
-    base.store.create_collection(name, base.embedder.model().dimension).await?;
+    base.store.create_collection(name, dimension(base, &collection)).await?;
     collections::reset_flushed(&base.db, name.to_owned()).await?;
     replay(base, &collection, 0).await
 }

@@ -6,7 +6,7 @@
 use super::column::{self, bigint, count, get, json, now_ms, optional_count, small, uuid};
 use super::db::{Connection, Db, Driver, Row};
 use super::documents::{Description, DocumentKey};
-use super::{StorageError, collections, tombstones};
+use super::{StorageError, collections, versions};
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
 use sqlx::QueryBuilder;
@@ -46,6 +46,8 @@ pub struct NewChunk {
 pub struct FinishedVersion {
     pub key: DocumentKey,
     pub version: i64,
+    /// The collection's build that its chunks belong to.
+    pub generation: i64,
     pub description: Description,
     /// BLAKE3 of the bytes that were sent, in hex.
     pub hash: String,
@@ -56,6 +58,8 @@ pub struct FinishedVersion {
     /// Of all its chunks, those already stored included.
     pub chunks: u64,
     pub keyword_language: String,
+    /// The same text cut and embedded again: it stands for the version before, of which nothing is kept.
+    pub rebuilt: bool,
     /// Chunks that have not been stored yet.
     pub last: Vec<NewChunk>,
 }
@@ -88,19 +92,25 @@ pub struct LiveChunk {
 ///
 /// # Errors
 /// [`StorageError::Conflict`] where that version is not being built any more.
-pub async fn insert(db: &Db, key: DocumentKey, version: i64, chunks: Vec<NewChunk>) -> Result<(), StorageError> {
+pub async fn insert(
+    db: &Db,
+    key: DocumentKey,
+    version: i64,
+    generation: i64,
+    chunks: Vec<NewChunk>,
+) -> Result<(), StorageError> {
     db.write(move |connection| {
         async move {
-            must_be_building(connection, &key, version).await?;
+            must_be_building(connection, &key, version, generation).await?;
             let seq = collections::next_seq(connection).await?;
-            insert_rows(connection, &key, version, &chunks, seq).await
+            insert_rows(connection, &key, version, generation, &chunks, seq).await
         }
         .boxed()
     })
     .await
 }
 
-/// Makes the version live and buries the ones before it. The sequence number of that commit.
+/// Makes the version live and buries the ones before it that are not to be kept. The sequence number of that commit.
 ///
 /// # Errors
 /// [`StorageError::NotFound`] where the collection, or the conversation whose scope it has, is gone;
@@ -112,7 +122,7 @@ pub async fn finish(db: &Db, done: FinishedVersion) -> Result<i64, StorageError>
 async fn finish_rows(connection: &mut Connection, done: &FinishedVersion) -> Result<i64, StorageError> {
     let (key, about) = (&done.key, &done.description);
     collections::must_take_documents(connection, &key.collection).await?;
-    must_be_building(connection, key, done.version).await?;
+    must_be_building(connection, key, done.version, done.generation).await?;
     if about.scope != "collection" {
         let there: Option<i64> = sqlx::query_scalar("SELECT 1 FROM conversations WHERE id = $1")
             .bind(&about.scope)
@@ -121,8 +131,8 @@ async fn finish_rows(connection: &mut Connection, done: &FinishedVersion) -> Res
         there.ok_or_else(|| StorageError::NotFound { what: "conversation", id: about.scope.clone() })?;
     }
     let (seq, now) = (collections::next_seq(connection).await?, now_ms());
-    tombstones::bury_versions_except(connection, key, Some(done.version), seq).await?;
-    insert_rows(connection, key, done.version, &done.last, seq).await?;
+    let began = versions::make_way(connection, done, seq, now).await?;
+    insert_rows(connection, key, done.version, done.generation, &done.last, seq).await?;
     sqlx::query(
         "INSERT INTO versions (collection, document_id, version, hash, bytes, mime, content, notes, chunks, \
          keyword_language, seq, created_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
@@ -138,7 +148,7 @@ async fn finish_rows(connection: &mut Connection, done: &FinishedVersion) -> Res
     .bind(bigint(done.chunks))
     .bind(&done.keyword_language)
     .bind(seq)
-    .bind(now)
+    .bind(began)
     .execute(&mut *connection)
     .await?;
     sqlx::query(
@@ -161,23 +171,32 @@ async fn finish_rows(connection: &mut Connection, done: &FinishedVersion) -> Res
     Ok(seq)
 }
 
-async fn must_be_building(connection: &mut Connection, key: &DocumentKey, version: i64) -> Result<(), StorageError> {
-    let building: Option<Option<i64>> =
-        sqlx::query_scalar("SELECT building FROM documents WHERE collection = $1 AND id = $2")
-            .bind(&key.collection)
-            .bind(&key.id)
-            .fetch_optional(connection)
-            .await?;
+async fn must_be_building(
+    connection: &mut Connection,
+    key: &DocumentKey,
+    version: i64,
+    generation: i64,
+) -> Result<(), StorageError> {
+    let building: Option<Option<i64>> = sqlx::query_scalar(
+        "SELECT d.building FROM documents d JOIN collections k ON k.name = d.collection AND k.generation = $3 \
+         WHERE d.collection = $1 AND d.id = $2",
+    )
+    .bind(&key.collection)
+    .bind(&key.id)
+    .bind(generation)
+    .fetch_optional(connection)
+    .await?;
     if building.flatten() == Some(version) {
         return Ok(());
     }
     Err(StorageError::Conflict(format!("document `{}` was deleted or replaced while it was being read", key.id)))
 }
 
-async fn insert_rows(
+pub(super) async fn insert_rows(
     connection: &mut Connection,
     key: &DocumentKey,
     version: i64,
+    generation: i64,
     chunks: &[NewChunk],
     seq: i64,
 ) -> Result<(), StorageError> {
@@ -185,8 +204,8 @@ async fn insert_rows(
         sqlx::query(
             "INSERT INTO chunks (point_id, chunk_id, collection, document_id, version, ordinal, text, \
              shown_prefix, heading_path, start_byte, end_byte, page, first_line, last_line, embed_prefix, embed_hash, \
-             embedding, seq) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+             embedding, seq, generation) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
         )
         .bind(chunk.point_id.to_string())
         .bind(chunk.chunk_id.to_string())
@@ -206,23 +225,25 @@ async fn insert_rows(
         .bind(chunk.embed_hash.as_slice())
         .bind(column::to_blob(&chunk.embedding))
         .bind(seq)
+        .bind(generation)
         .execute(&mut *connection)
         .await?;
     }
     Ok(())
 }
 
-/// Vectors that the collection already has for these texts.
+/// Vectors that this build of the collection already has for these texts.
 pub async fn embeddings(
     db: &Db,
     collection: &str,
+    generation: i64,
     hashes: &[EmbedHash],
 ) -> Result<HashMap<EmbedHash, Vec<f32>>, StorageError> {
     if hashes.is_empty() {
         return Ok(HashMap::new());
     }
     let mut sql = QueryBuilder::<Driver>::new("SELECT embed_hash, embedding FROM chunks WHERE collection = ");
-    sql.push_bind(collection).push(" AND embed_hash IN (");
+    sql.push_bind(collection).push(" AND generation = ").push_bind(generation).push(" AND embed_hash IN (");
     let mut list = sql.separated(", ");
     for hash in hashes {
         list.push_bind(hash.as_slice());
@@ -235,7 +256,7 @@ pub async fn embeddings(
 const LIVE: &str = "SELECT c.point_id, c.chunk_id, c.document_id, c.version, c.ordinal, c.text, c.shown_prefix, \
      c.heading_path, c.start_byte, c.end_byte, c.page, c.first_line, c.last_line, c.embedding, d.title, d.uri, d.metadata FROM chunks c JOIN documents d \
      ON d.collection = c.collection AND d.id = c.document_id AND d.live_version = c.version \
-     JOIN collections k ON k.name = c.collection AND k.deleting = 0 ";
+     JOIN collections k ON k.name = c.collection AND k.generation = c.generation AND k.deleting = 0 ";
 
 /// Of these points those that may be shown: of a live version, not expired at `now` (Unix seconds),
 /// in one of `scopes`. In no order.
@@ -275,7 +296,7 @@ pub async fn of_document(db: &Db, key: &DocumentKey, from: u32, to: u32) -> Resu
     sql.build().fetch_all(db.readers()).await?.iter().map(read_live).collect()
 }
 
-fn read_live(row: &Row) -> Result<LiveChunk, StorageError> {
+pub(super) fn read_live(row: &Row) -> Result<LiveChunk, StorageError> {
     let small_or_none = |name| match optional_count(row, name)? {
         None => Ok(None),
         Some(n) => u32::try_from(n).map(Some).map_err(|_| column::corrupt(name, "out of range")),

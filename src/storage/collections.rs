@@ -2,7 +2,7 @@
 //! Invariant: a collection that is being deleted takes no documents and is not listed.
 
 use super::StorageError;
-use super::column::{bigint, count, get, now_ms, time};
+use super::column::{bigint, count, get, now_ms, small, time};
 use super::db::{Connection, Db, Row};
 use futures_util::FutureExt;
 use jiff::Timestamp;
@@ -24,6 +24,10 @@ pub struct Collection {
     /// Rows up to this sequence are safe in the store.
     pub flushed_seq: i64,
     pub deleting: bool,
+    /// Versions of a document that are kept, the live one included.
+    pub keep_versions: u32,
+    /// Which build of the collection answers.
+    pub generation: i64,
     pub created: Timestamp,
     /// Documents of the collection's scope that can be found.
     pub documents: u64,
@@ -39,10 +43,11 @@ pub struct NewCollection {
     pub dimension: u64,
     pub language: String,
     pub keyword_language: String,
+    pub keep_versions: u32,
 }
 
 const COLUMNS: &str = "c.name, c.embedding_model, c.dimension, c.language, c.keyword_language, \
-     c.language_seen, c.flushed_seq, c.deleting, c.created_ms, \
+     c.language_seen, c.flushed_seq, c.deleting, c.keep_versions, c.generation, c.created_ms, \
      (SELECT COUNT(*) FROM documents d WHERE d.collection = c.name AND d.scope = 'collection' \
      AND d.live_version IS NOT NULL) AS documents, \
      (SELECT COALESCE(SUM(v.chunks), 0) FROM versions v JOIN documents d ON d.collection = v.collection \
@@ -69,14 +74,15 @@ pub async fn create(db: &Db, new: NewCollection) -> Result<bool, StorageError> {
                 None => {}
             }
             sqlx::query(
-                "INSERT INTO collections (name, embedding_model, dimension, language, keyword_language, created_ms) \
-                 VALUES ($1, $2, $3, $4, $5, $6)",
+                "INSERT INTO collections (name, embedding_model, dimension, language, keyword_language, keep_versions, \
+                 created_ms) VALUES ($1, $2, $3, $4, $5, $6, $7)",
             )
             .bind(new.name)
             .bind(new.embedding_model)
             .bind(bigint(new.dimension))
             .bind(new.language)
             .bind(new.keyword_language)
+            .bind(i64::from(new.keep_versions))
             .bind(now_ms())
             .execute(connection)
             .await?;
@@ -114,6 +120,8 @@ fn read(row: &Row) -> Result<Collection, StorageError> {
         language_seen: count(row, "language_seen")?,
         flushed_seq: get(row, "flushed_seq")?,
         deleting: get::<i64>(row, "deleting")? != 0,
+        keep_versions: small(row, "keep_versions")?,
+        generation: get(row, "generation")?,
         created: time(row, "created_ms")?,
         documents: count(row, "documents")?,
         chunks: count(row, "chunks")?,
@@ -141,6 +149,8 @@ pub async fn delete_rows(db: &Db, name: String) -> Result<(), StorageError> {
         async move {
             for statement in [
                 "DELETE FROM chunks WHERE collection = $1",
+                "DELETE FROM rebuilt WHERE collection = $1",
+                "DELETE FROM generations WHERE collection = $1",
                 "DELETE FROM versions WHERE collection = $1",
                 "DELETE FROM uploads WHERE collection = $1",
                 "DELETE FROM tombstones WHERE collection = $1",
@@ -234,6 +244,7 @@ pub async fn sample_texts(db: &Db, name: &str, limit: u32) -> Result<Vec<String>
     Ok(sqlx::query_scalar(
         "SELECT SUBSTR(c.text, 1, 1000) FROM chunks c JOIN documents d ON d.collection = c.collection \
          AND d.id = c.document_id AND d.live_version = c.version AND d.scope = 'collection' \
+         JOIN collections k ON k.name = c.collection AND k.generation = c.generation \
          WHERE c.collection = $1 ORDER BY c.point_id LIMIT $2",
     )
     .bind(name)

@@ -150,6 +150,26 @@ pub async fn rename(db: &Db, id: Uuid, title: String) -> Result<bool, StorageErr
     .await
 }
 
+/// Conversations whose sources name the document, the latest first, with their titles; only those of `owner`, if any.
+pub async fn citing(
+    db: &Db,
+    document_id: &str,
+    owner: Option<&str>,
+    limit: u32,
+) -> Result<Vec<(Uuid, String)>, StorageError> {
+    let rows = sqlx::query(
+        "SELECT c.id, c.title FROM conversations c WHERE (CAST($2 AS TEXT) IS NULL OR c.owner = $2) \
+         AND EXISTS (SELECT 1 FROM sources s WHERE s.document_id = $1 AND s.conversation_id = c.id) \
+         ORDER BY c.updated_ms DESC, c.id DESC LIMIT $3",
+    )
+    .bind(document_id)
+    .bind(owner)
+    .bind(i64::from(limit))
+    .fetch_all(db.readers())
+    .await?;
+    rows.iter().map(|row| Ok((uuid(row, "id")?, get(row, "title")?))).collect()
+}
+
 /// The numbers that the conversation has given to chunks.
 pub async fn source_numbers(db: &Db, id: Uuid) -> Result<Vec<(Uuid, u32)>, StorageError> {
     let rows = sqlx::query("SELECT chunk_id, n FROM sources WHERE conversation_id = $1 ORDER BY n")

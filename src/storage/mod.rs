@@ -17,6 +17,7 @@ pub mod tombstones;
 pub mod turn_log;
 pub mod turns;
 pub mod uploads;
+pub mod versions;
 
 pub use db::{Db, DbOptions};
 

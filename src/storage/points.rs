@@ -1,4 +1,4 @@
-//! What the vector store should hold: the points of live versions, read in pages.
+//! What the vector store should hold: the points of live and kept versions in the build that answers, read in pages.
 //! Invariant: whatever is newer than a collection's `flushed_seq` comes up in the pages after it.
 
 use super::column::{self, get, json, uuid};
@@ -37,8 +37,10 @@ impl StoredPoint {
 }
 
 const SELECT: &str = "SELECT c.point_id, c.chunk_id, c.document_id, c.version, c.embed_prefix, c.text, \
-     c.embedding, c.seq, d.title, d.uri, d.metadata, d.scope, d.expires_at FROM chunks c JOIN documents d \
-     ON d.collection = c.collection AND d.id = c.document_id AND d.live_version = c.version WHERE c.collection = $1 ";
+     c.embedding, c.seq, d.title, d.uri, d.metadata, CASE WHEN v.superseded_ms IS NULL THEN d.scope ELSE 'kept' END \
+     AS scope, d.expires_at FROM chunks c JOIN documents d ON d.collection = c.collection AND d.id = c.document_id \
+     JOIN versions v ON v.collection = c.collection AND v.document_id = c.document_id AND v.version = c.version \
+     JOIN collections k ON k.name = c.collection AND k.generation = c.generation WHERE c.collection = $1 ";
 
 fn read(row: &Row) -> Result<StoredPoint, StorageError> {
     Ok(StoredPoint {
@@ -59,7 +61,7 @@ fn read(row: &Row) -> Result<StoredPoint, StorageError> {
     })
 }
 
-/// Live points after the cursor, by sequence.
+/// Points after the cursor, by sequence.
 pub async fn page(db: &Db, collection: &str, after: PointCursor, limit: u32) -> Result<Vec<StoredPoint>, StorageError> {
     let sql =
         format!("{SELECT} AND (c.seq > $2 OR (c.seq = $2 AND c.point_id > $3)) ORDER BY c.seq, c.point_id LIMIT $4");
@@ -74,12 +76,20 @@ pub async fn page(db: &Db, collection: &str, after: PointCursor, limit: u32) -> 
     rows.iter().map(read).collect()
 }
 
-/// Live points of one document, by ordinal, at most `limit` from `from` on.
-pub async fn of_document(db: &Db, key: &DocumentKey, from: u32, limit: u32) -> Result<Vec<StoredPoint>, StorageError> {
-    let sql = format!("{SELECT} AND c.document_id = $2 AND c.ordinal >= $3 ORDER BY c.ordinal LIMIT $4");
+/// Points of one finished version, by ordinal, at most `limit` from `from` on.
+pub async fn of_version(
+    db: &Db,
+    key: &DocumentKey,
+    version: i64,
+    from: u32,
+    limit: u32,
+) -> Result<Vec<StoredPoint>, StorageError> {
+    let sql =
+        format!("{SELECT} AND c.document_id = $2 AND c.version = $3 AND c.ordinal >= $4 ORDER BY c.ordinal LIMIT $5");
     let rows = sqlx::query(AssertSqlSafe(sql))
         .bind(&key.collection)
         .bind(&key.id)
+        .bind(version)
         .bind(i64::from(from))
         .bind(i64::from(limit))
         .fetch_all(db.readers())
@@ -87,12 +97,16 @@ pub async fn of_document(db: &Db, key: &DocumentKey, from: u32, limit: u32) -> R
     rows.iter().map(read).collect()
 }
 
-/// Live points with these ids.
+/// Points with these ids.
 pub async fn with_ids(db: &Db, collection: &str, ids: &[Uuid]) -> Result<Vec<StoredPoint>, StorageError> {
+    select_ids(db, SELECT, collection, ids).await
+}
+
+async fn select_ids(db: &Db, select: &str, collection: &str, ids: &[Uuid]) -> Result<Vec<StoredPoint>, StorageError> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let mut sql = QueryBuilder::<Driver>::new(SELECT.trim_end_matches("c.collection = $1 "));
+    let mut sql = QueryBuilder::<Driver>::new(select.trim_end_matches("c.collection = $1 "));
     sql.push(" c.collection = ").push_bind(collection).push(" AND c.point_id IN (");
     let mut list = sql.separated(", ");
     for id in ids {
@@ -102,11 +116,12 @@ pub async fn with_ids(db: &Db, collection: &str, ids: &[Uuid]) -> Result<Vec<Sto
     sql.build().fetch_all(db.readers()).await?.iter().map(read).collect()
 }
 
-/// Ids of all live points of a collection, in no order.
+/// Ids of all points of a collection, in no order.
 pub async fn ids(db: &Db, collection: &str) -> Result<Vec<Uuid>, StorageError> {
     let rows = sqlx::query(
-        "SELECT c.point_id FROM chunks c JOIN documents d ON d.collection = c.collection AND d.id = c.document_id \
-         AND d.live_version = c.version WHERE c.collection = $1",
+        "SELECT c.point_id FROM chunks c JOIN versions v ON v.collection = c.collection \
+         AND v.document_id = c.document_id AND v.version = c.version JOIN collections k ON k.name = c.collection \
+         AND k.generation = c.generation WHERE c.collection = $1",
     )
     .bind(collection)
     .fetch_all(db.readers())
@@ -118,6 +133,7 @@ pub async fn ids(db: &Db, collection: &str) -> Result<Vec<Uuid>, StorageError> {
 pub async fn unflushed(db: &Db, collection: &str) -> Result<bool, StorageError> {
     let n: i64 = sqlx::query_scalar(
         "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM chunks c JOIN collections k ON k.name = c.collection \
+         AND k.generation = c.generation \
          WHERE c.collection = $1 AND c.seq > k.flushed_seq LIMIT 1) u) + \
          (SELECT COUNT(*) FROM (SELECT 1 FROM tombstones WHERE collection = $1 LIMIT 1) t)",
     )
@@ -193,12 +209,14 @@ async fn touch(
     seq: i64,
 ) -> Result<(), StorageError> {
     sqlx::query(
-        "UPDATE versions SET keyword_language = $4 WHERE collection = $1 AND document_id = $2 AND version = $3",
+        "UPDATE versions SET keyword_language = $4, seq = $5 \
+         WHERE collection = $1 AND document_id = $2 AND version = $3",
     )
     .bind(&key.collection)
     .bind(&key.id)
     .bind(version)
     .bind(keyword_language)
+    .bind(seq)
     .execute(&mut *connection)
     .await?;
     sqlx::query("UPDATE chunks SET seq = $4 WHERE collection = $1 AND document_id = $2 AND version = $3")
@@ -211,11 +229,12 @@ async fn touch(
     Ok(())
 }
 
-/// Points in the collection's live versions.
+/// Points that the collection should have.
 pub async fn count(db: &Db, collection: &str) -> Result<u64, StorageError> {
     let n: i64 = sqlx::query_scalar(
-        "SELECT COUNT(*) FROM chunks c JOIN documents d ON d.collection = c.collection AND d.id = c.document_id \
-         AND d.live_version = c.version WHERE c.collection = $1",
+        "SELECT COUNT(*) FROM chunks c JOIN versions v ON v.collection = c.collection \
+         AND v.document_id = c.document_id AND v.version = c.version JOIN collections k ON k.name = c.collection \
+         AND k.generation = c.generation WHERE c.collection = $1",
     )
     .bind(collection)
     .fetch_one(db.readers())

@@ -69,6 +69,7 @@ async fn bury_version(
          document_id, version, $4 FROM chunks WHERE collection = $1 AND document_id = $2 AND version = $3 \
          ON CONFLICT (point_id) DO NOTHING",
         "DELETE FROM chunks WHERE collection = $1 AND document_id = $2 AND version = $3",
+        "DELETE FROM rebuilt WHERE collection = $1 AND document_id = $2 AND version = $3",
         "DELETE FROM versions WHERE collection = $1 AND document_id = $2 AND version = $3",
     ] {
         sqlx::query(statement)
@@ -82,11 +83,11 @@ async fn bury_version(
     Ok(())
 }
 
-/// Buries every version but one (`None`: every one).
+/// Buries every version but these.
 pub(super) async fn bury_versions_except(
     connection: &mut Connection,
     key: &DocumentKey,
-    kept: Option<i64>,
+    kept: &[i64],
     seq: i64,
 ) -> Result<(), StorageError> {
     let versions: Vec<i64> = sqlx::query_scalar(
@@ -97,21 +98,23 @@ pub(super) async fn bury_versions_except(
     .bind(&key.id)
     .fetch_all(&mut *connection)
     .await?;
-    for version in versions.into_iter().filter(|version| Some(*version) != kept) {
+    for version in versions.into_iter().filter(|version| !kept.contains(version)) {
         bury_version(connection, key, version, seq).await?;
     }
     Ok(())
 }
 
 /// Deletes the document with its rows and texts, leaving tombstones of its points, and the number of
-/// those that were live; `None`: there is none.
+/// those that could be found, kept versions included; `None`: there is none.
 pub async fn delete(db: &Db, key: DocumentKey) -> Result<Option<u64>, StorageError> {
     db.write(move |connection| {
         async move {
             let live: Option<i64> = sqlx::query_scalar(
-                "SELECT COUNT(c.point_id) FROM documents d LEFT JOIN chunks c ON c.collection = d.collection \
-                 AND c.document_id = d.id AND c.version = d.live_version WHERE d.collection = $1 AND d.id = $2 \
-                 GROUP BY d.id",
+                "SELECT COUNT(c.point_id) FROM documents d JOIN collections k ON k.name = d.collection \
+                 LEFT JOIN chunks c ON c.collection = d.collection AND c.document_id = d.id \
+                 AND c.generation = k.generation AND EXISTS (SELECT 1 FROM versions v WHERE \
+                 v.collection = c.collection AND v.document_id = c.document_id AND v.version = c.version) \
+                 WHERE d.collection = $1 AND d.id = $2 GROUP BY d.id",
             )
             .bind(&key.collection)
             .bind(&key.id)
@@ -127,7 +130,7 @@ pub async fn delete(db: &Db, key: DocumentKey) -> Result<Option<u64>, StorageErr
 }
 
 async fn delete_rows(connection: &mut Connection, key: &DocumentKey, seq: i64) -> Result<(), StorageError> {
-    bury_versions_except(connection, key, None, seq).await?;
+    bury_versions_except(connection, key, &[], seq).await?;
     for statement in [
         "DELETE FROM uploads WHERE collection = $1 AND document_id = $2",
         "DELETE FROM documents WHERE collection = $1 AND id = $2",

@@ -80,6 +80,7 @@ impl Tool for VectorSearch {
             min_cosine: None,
             per_document: Some(self.options.per_document),
             neighbours: 0,
+            as_of: None,
         };
         let answer = self.retrieve.search(&request).await.map_err(|error| ToolError(error.to_string()))?;
         for hit in &answer.hits {

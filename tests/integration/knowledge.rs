@@ -5,4 +5,5 @@ mod failures;
 mod lifecycle;
 mod results;
 mod search;
+mod versions;
 mod world;

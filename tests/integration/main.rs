@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+mod embed_openai;
 mod engine;
 mod fetch_url;
 mod knowledge;

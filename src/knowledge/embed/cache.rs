@@ -28,7 +28,8 @@ impl QueryCache {
         let query = fitting(embedder, query)?;
         let key = (embedder.model().name.clone(), query.to_owned());
         let vector = self.vectors.try_get_with(key, async {
-            let mut vectors = embedder.embed(vec![query.to_owned()], Priority::Turn).await?;
+            let asked = format!("{}{query}", embedder.model().query_prefix);
+            let mut vectors = embedder.embed(vec![asked], Priority::Turn).await?;
             vectors.pop().map(Arc::from).ok_or_else(|| EmbedError::Failed("no vector for the query".to_owned()))
         });
         vector.await.map_err(Arc::unwrap_or_clone)
@@ -37,16 +38,16 @@ impl QueryCache {
 
 /// The longest beginning of `query` that fits the window, whole tokens only.
 fn fitting<'q>(embedder: &dyn Embedder, query: &'q str) -> Result<&'q str, EmbedError> {
-    let window = embedder.model().window;
+    let (window, prefix) = (embedder.model().window, embedder.model().query_prefix.as_str());
     // A token is at least a byte, and there are at most a handful of special ones.
-    if query.len() + 8 <= window {
+    if prefix.len() + query.len() + 8 <= window {
         return Ok(query);
     }
     // No token is longer than 64 bytes in any text worth embedding: the rest need not be looked at.
     let head = &query[..query.floor_char_boundary(64 * window)];
     let tokenizer = embedder.tokenizer()?;
     let encoding = tokenizer.encode(head, false).map_err(|e| EmbedError::Failed(e.to_string()))?;
-    let special = tokenizer.encode("", true).map_err(|e| EmbedError::Failed(e.to_string()))?.len();
+    let special = tokenizer.encode(prefix, true).map_err(|e| EmbedError::Failed(e.to_string()))?.len();
     let room = window.saturating_sub(special);
     if encoding.len() <= room && head.len() == query.len() {
         return Ok(query);

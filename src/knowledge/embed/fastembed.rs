@@ -7,6 +7,7 @@
 use super::super::{EmbedError, Embedder, EmbeddingModel, Priority};
 use super::folder::{ModelFolder, Pool as Pooled};
 use super::pool::{Load, Pool, PoolSize, Run};
+use super::prefixes;
 use async_trait::async_trait;
 use fastembed::{
     InitOptionsUserDefined, OutputKey, Pooling, QuantizationMode, SingleBatchOutput, TextEmbedding, TokenizerFiles,
@@ -48,7 +49,19 @@ impl FastembedEmbedder {
     /// # Errors
     /// Where such a folder is missing or incomplete. A missing built-in model is told at first use.
     pub fn new(options: FastembedOptions) -> Result<Self, EmbedError> {
-        let folder = Arc::new(ModelFolder::find(&options.models_dir, &options.model)?);
+        Self::with_prefixes(options, prefixes::AUTO, prefixes::AUTO)
+    }
+
+    /// The same with other words before queries and passages than the model's name suggests.
+    ///
+    /// # Errors
+    /// As [`FastembedEmbedder::new`].
+    pub fn with_prefixes(options: FastembedOptions, query: &str, passage: &str) -> Result<Self, EmbedError> {
+        let mut folder = ModelFolder::find(&options.models_dir, &options.model)?;
+        let chosen = prefixes::chosen(&options.model, query, passage);
+        folder.model.name = prefixes::marked(&folder.model.name, &options.model, &chosen.1);
+        (folder.model.query_prefix, folder.model.passage_prefix) = chosen;
+        let folder = Arc::new(folder);
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let size = PoolSize {
             threads: if options.threads == 0 { cores } else { options.threads },

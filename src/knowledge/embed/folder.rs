@@ -41,7 +41,13 @@ impl ModelFolder {
         if name == BUILT_IN {
             return Ok(Self {
                 path: models_dir.join(BUILT_IN),
-                model: EmbeddingModel { name: BUILT_IN.to_owned(), dimension: 384, window: 256 },
+                model: EmbeddingModel {
+                    name: BUILT_IN.to_owned(),
+                    dimension: 384,
+                    window: 256,
+                    query_prefix: String::new(),
+                    passage_prefix: String::new(),
+                },
                 pool: Pool::Mean,
                 // Also for the ready-made file that is not quantized dynamically: one name, one way to run it.
                 alone: true,
@@ -55,7 +61,13 @@ impl ModelFolder {
         }
         let mut folder = Self {
             path,
-            model: EmbeddingModel { name: String::new(), dimension: 0, window: 0 },
+            model: EmbeddingModel {
+                name: String::new(),
+                dimension: 0,
+                window: 0,
+                query_prefix: String::new(),
+                passage_prefix: String::new(),
+            },
             pool: Pool::Mean,
             alone: true,
             built_in: false,
@@ -75,6 +87,8 @@ impl ModelFolder {
             name: format!("{}-{}", title.as_deref().unwrap_or("model"), &hash[..12]),
             dimension: usize::try_from(dimension).unwrap_or(usize::MAX),
             window,
+            query_prefix: String::new(),
+            passage_prefix: String::new(),
         };
         folder.pool = if pooling["pooling_mode_cls_token"] == true { Pool::Cls } else { Pool::Mean };
         // The operator's name stands in the graph as text; the file need not be understood to find it. Such a

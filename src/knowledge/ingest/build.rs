@@ -1,19 +1,22 @@
 //! Building a version: read and chunk, then slice by slice embed, put into the store, store in SQL; the
 //! last slice goes into SQL with the commit that makes the version live.
 
-use super::super::chunker::{ChunkOptions, Chunker};
+use super::super::base;
+use super::super::chunker::{ChunkError, ChunkOptions, Chunker};
 use super::super::error::KnowledgeError;
 use super::super::extract::{self, RawDocument};
 use super::super::keyword::{self, Keywords};
+use super::super::{Embedder, Priority};
 use super::attempt::Attempt;
-use super::slice::{self, Embedded, Piece, Slice};
+use super::slice::{self, Embedded, Piece, Slice, Subject, Target};
 use super::{Ingest, IngestOutcome, Task};
-use crate::storage::chunks::{self, FinishedVersion};
+use crate::storage::chunks::{self, FinishedVersion, NewChunk};
 use crate::storage::collections::{self, Collection};
 use crate::storage::documents::{self, Description, DocumentKey, DocumentStatus};
 use crate::storage::tombstones;
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A document that has been read and cut.
@@ -32,6 +35,7 @@ struct Read {
 
 /// What is known once the first slice has been embedded.
 struct Started {
+    target: Target,
     read: Read,
     keywords: Keywords,
     first: Embedded,
@@ -69,7 +73,8 @@ impl Ingest {
     /// Reads, cuts and embeds the first slice.
     async fn start(&self, task: &Task, content: Bytes, collection: &Collection) -> Result<Started, KnowledgeError> {
         let base = &self.inner.base;
-        let mut read = self.read(task, content, collection).await?;
+        let target = self.target(collection, task.priority)?;
+        let mut read = self.read(task, content, collection, &target).await?;
         let keywords = match read.language {
             None => base.keywords(&collection.keyword_language)?,
             Some(found) => {
@@ -80,12 +85,18 @@ impl Ingest {
         let pieces = std::mem::take(&mut read.pieces);
         let chunks = pieces.len() as u64;
         let mut slices = slice::cut(pieces).collect::<Vec<_>>();
-        let first = self.embed(task, &read.content, &keywords, slices.remove(0)).await?;
-        Ok(Started { read, keywords, first, rest: slices, chunks })
+        let first = self.embed(&target, &read.content, &keywords, slices.remove(0)).await?;
+        Ok(Started { target, read, keywords, first, rest: slices, chunks })
     }
 
-    async fn read(&self, task: &Task, content: Bytes, collection: &Collection) -> Result<Read, KnowledgeError> {
-        let chunker = self.chunker()?;
+    async fn read(
+        &self,
+        task: &Task,
+        content: Bytes,
+        collection: &Collection,
+        target: &Target,
+    ) -> Result<Read, KnowledgeError> {
+        let chunker = self.chunker(&target.embedder)?;
         let (uri, mime, title) = (task.uri.clone(), task.mime.clone(), task.title.clone());
         let undecided = collection.keyword_language.is_empty();
         let read = move || {
@@ -115,20 +126,35 @@ impl Ingest {
         self.inner.base.off_runtime(task.priority, read).await?
     }
 
-    /// One for all documents: it remembers what it has measured.
-    fn chunker(&self) -> Result<Arc<Chunker>, KnowledgeError> {
-        if let Some(chunker) = self.inner.chunker.get() {
-            return Ok(Arc::clone(chunker));
+    /// The build of the collection that answers.
+    pub(super) fn target(&self, collection: &Collection, priority: Priority) -> Result<Target, KnowledgeError> {
+        Ok(Target {
+            collection: collection.name.clone(),
+            generation: collection.generation,
+            embedder: self.inner.base.embedder_of(collection)?,
+            priority,
+        })
+    }
+
+    /// One for all documents of a model: it remembers what it has measured.
+    pub(super) fn chunker(&self, embedder: &Arc<dyn Embedder>) -> Result<Arc<Chunker>, KnowledgeError> {
+        let model = embedder.model();
+        let known = |chunkers: &HashMap<String, Arc<Chunker>>| chunkers.get(&model.name).cloned();
+        if let Some(chunker) = known(&self.inner.chunkers()) {
+            return Ok(chunker);
         }
-        let embedder = &self.inner.base.embedder;
         let options = self.inner.options;
+        let tokenizer = embedder.tokenizer()?;
+        let prefix = tokenizer.encode_fast(model.passage_prefix.as_str(), false);
+        let prefix = prefix.map_err(|error| KnowledgeError::Chunk(ChunkError(error.to_string())))?.len();
         let options = ChunkOptions {
             max_tokens: options.chunk_tokens,
             overlap: options.chunk_tokens * options.chunk_overlap_percent / 100,
-            window: embedder.model().window,
+            window: model.window.saturating_sub(prefix),
         };
-        let chunker = Arc::new(Chunker::new(embedder.tokenizer()?, options));
-        Ok(Arc::clone(self.inner.chunker.get_or_init(|| chunker)))
+        let chunker = Arc::new(Chunker::new(tokenizer, options));
+        // Somebody may have been faster; theirs has measured something already.
+        Ok(Arc::clone(self.inner.chunkers().entry(model.name.clone()).or_insert(chunker)))
     }
 
     /// Everything after the first embedding. Whatever goes wrong from here on is noted in the row.
@@ -151,6 +177,7 @@ impl Ingest {
                 attempt.succeeded();
                 if replaces {
                     self.forget(&document).await;
+                    self.set_aside(&document).await;
                 }
                 self.inner.stirred.notify_one();
                 Ok(IngestOutcome {
@@ -173,7 +200,7 @@ impl Ingest {
         attempt: &mut Attempt,
         started: Started,
     ) -> Result<FinishedVersion, KnowledgeError> {
-        let Started { read, keywords, first, rest, chunks } = started;
+        let Started { target, read, keywords, first, rest, chunks } = started;
         let (db, content) = (&self.inner.base.db, &read.content);
         let about = description(task, &read);
         if !rest.is_empty() {
@@ -182,19 +209,21 @@ impl Ingest {
         let mut ready = first;
         for coming in rest {
             let store = async {
-                let rows = self.put(attempt, &about, content, ready).await?;
-                chunks::insert(db, attempt.key.clone(), attempt.version, rows).await?;
+                let rows = self.put(&target, attempt, &about, content, ready).await?;
+                chunks::insert(db, attempt.key.clone(), attempt.version, target.generation, rows).await?;
                 attempt.points.clear();
                 Ok::<_, KnowledgeError>(())
             };
-            let (stored, embedded) = tokio::join!(store, self.embed(task, content, &keywords, coming));
+            let (stored, embedded) = tokio::join!(store, self.embed(&target, content, &keywords, coming));
             stored?;
             ready = embedded?;
         }
-        let last = self.put(attempt, &about, content, ready).await?;
+        let last = self.put(&target, attempt, &about, content, ready).await?;
         Ok(FinishedVersion {
             key: task.key.clone(),
             version: attempt.version,
+            generation: target.generation,
+            rebuilt: false,
             description: about,
             hash: task.hash.clone(),
             bytes: read.bytes,
@@ -205,6 +234,23 @@ impl Ingest {
             keyword_language: keywords.language().name().to_owned(),
             last,
         })
+    }
+
+    /// Puts a slice's points into the store. What is left to do is to store the rows.
+    async fn put(
+        &self,
+        target: &Target,
+        attempt: &mut Attempt,
+        about: &Description,
+        content: &str,
+        ready: Embedded,
+    ) -> Result<Vec<NewChunk>, KnowledgeError> {
+        let document = attempt.key.id.clone();
+        let of = Subject { document: &document, version: attempt.version, about, content };
+        let (points, rows) = ready.made(target, of)?;
+        attempt.points.extend(points.iter().map(|point| point.id));
+        self.inner.base.store.upsert(&target.collection, points).await?;
+        Ok(rows)
     }
 
     /// Deletes the points that a document's tombstones name. If the store cannot, upkeep does it later:
@@ -238,9 +284,8 @@ fn description(task: &Task, read: &Read) -> Description {
     let mut metadata = read.metadata.clone();
     metadata.extend(task.metadata.clone());
     let named = read.title.clone().filter(|title| !title.trim().is_empty());
-    let last = task.uri.rsplit('/').find(|part| !part.is_empty());
     Description {
-        title: named.unwrap_or_else(|| last.unwrap_or(&task.uri).to_owned()),
+        title: named.unwrap_or_else(|| base::last_part(&task.uri).to_owned()),
         uri: task.uri.clone(),
         metadata,
         scope: task.scope.key(),

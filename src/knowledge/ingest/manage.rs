@@ -15,8 +15,24 @@ const SAMPLE: u32 = 256;
 /// Documents that are written again for another language at a time.
 const BEHIND: u32 = 64;
 
+/// What can be chosen for a new collection.
+#[derive(Clone, Debug)]
+pub struct NewCollectionOptions {
+    pub language: String,
+    /// One of those that run here; `None`: the default.
+    pub embedding_model: Option<String>,
+    /// Versions of a document that are kept, the live one included.
+    pub keep_versions: u32,
+}
+
+impl Default for NewCollectionOptions {
+    fn default() -> Self {
+        Self { language: AUTO.to_owned(), embedding_model: None, keep_versions: 1 }
+    }
+}
+
 impl Ingest {
-    /// Makes the collection with the model that runs, if it is not there. `language`: a name or code
+    /// Makes the collection with the default model, if it is not there. `language`: a name or code
     /// that [`Language`] reads, `multilingual`, or `auto`: it follows the documents. The language of a
     /// collection that is there is left as it is.
     ///
@@ -24,13 +40,34 @@ impl Ingest {
     /// [`KnowledgeError::BadName`], [`KnowledgeError::Language`]; [`KnowledgeError::Model`] where another
     /// model built it.
     pub async fn create_collection(&self, name: &str, language: &str) -> Result<Collection, KnowledgeError> {
+        let options = NewCollectionOptions { language: language.to_owned(), ..NewCollectionOptions::default() };
+        self.create_collection_with(name, options).await
+    }
+
+    /// The same with all that can be chosen.
+    ///
+    /// # Errors
+    /// Also [`KnowledgeError::NoModel`], and [`KnowledgeError::OtherModel`] where it is there with another model than
+    /// the one that was named.
+    pub async fn create_collection_with(
+        &self,
+        name: &str,
+        options: NewCollectionOptions,
+    ) -> Result<Collection, KnowledgeError> {
         check_name(name)?;
-        let fixed = if language == AUTO { None } else { Some(language.parse::<Language>()?.name()) };
+        let fixed = if options.language == AUTO { None } else { Some(options.language.parse::<Language>()?.name()) };
         let base = &self.inner.base;
+        let embedder = base.embedders.named(options.embedding_model.as_deref())?;
         let inside = self.inner.turnstile.enter(&collection_key(name)).await;
         let there = collections::find(&base.db, name).await?;
         if there.as_ref().is_none_or(|c| !c.deleting) {
-            let model = base.embedder.model();
+            let model = embedder.model();
+            if let Some(other) =
+                there.as_ref().filter(|c| options.embedding_model.is_some() && c.embedding_model != model.name)
+            {
+                let recorded = other.embedding_model.clone();
+                return Err(KnowledgeError::OtherModel { collection: name.to_owned(), recorded });
+            }
             if there.is_none() {
                 // First the store, then the row: a row promises that documents can go in.
                 self.make_in_store(name, model.dimension).await?;
@@ -41,6 +78,7 @@ impl Ingest {
                 dimension: model.dimension as u64,
                 language: fixed.unwrap_or(AUTO).to_owned(),
                 keyword_language: fixed.unwrap_or_default().to_owned(),
+                keep_versions: options.keep_versions.max(1),
             };
             collections::create(&base.db, new).await?;
         } else {
@@ -78,7 +116,7 @@ impl Ingest {
     pub(super) async fn follow_model(&self, name: &str) -> Result<bool, KnowledgeError> {
         let base = &self.inner.base;
         let _inside = self.inner.turnstile.enter(&collection_key(name)).await;
-        let model = base.embedder.model();
+        let model = base.embedders.default().model();
         let given = collections::change_model(&base.db, name.to_owned(), model.name.clone(), model.dimension as u64);
         if !given.await? {
             return Ok(false);

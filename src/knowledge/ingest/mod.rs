@@ -7,6 +7,8 @@
 
 mod attempt;
 mod build;
+mod describe;
+mod keep;
 mod manage;
 mod queue;
 mod remove;
@@ -15,6 +17,8 @@ mod turnstile;
 mod unchanged;
 mod upkeep;
 
+pub use describe::Change;
+pub use manage::NewCollectionOptions;
 pub use queue::Accepted;
 pub use remove::Deleted;
 
@@ -27,7 +31,8 @@ use crate::storage::documents::{DocumentKey, DocumentStatus};
 use attempt::Abandoned;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, Semaphore};
 use turnstile::Turnstile;
 use unicode_normalization::UnicodeNormalization;
@@ -51,8 +56,8 @@ pub struct Ingest {
 struct Inner {
     base: Base,
     options: IngestOptions,
-    /// Made at first use: before that no model file is needed.
-    chunker: OnceLock<Arc<Chunker>>,
+    /// By model, made at first use: before that no model file is needed.
+    chunkers: Mutex<HashMap<String, Arc<Chunker>>>,
     turnstile: Turnstile,
     /// One sweep of tombstones at a time, so that none deletes by a list that another has dealt with:
     /// after that a document may use the same ids again.
@@ -63,6 +68,12 @@ struct Inner {
     arrived: Notify,
     /// Something happened that upkeep should look at soon.
     stirred: Notify,
+}
+
+impl Inner {
+    fn chunkers(&self) -> MutexGuard<'_, HashMap<String, Arc<Chunker>>> {
+        self.chunkers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A document to be ingested.
@@ -134,7 +145,7 @@ impl Ingest {
             inner: Arc::new(Inner {
                 base,
                 options,
-                chunker: OnceLock::new(),
+                chunkers: Mutex::default(),
                 turnstile: Turnstile::default(),
                 sweeping: Semaphore::new(1),
                 abandoned: Mutex::default(),

@@ -4,9 +4,8 @@
 use super::super::chunker::ChunkText;
 use super::super::error::KnowledgeError;
 use super::super::keyword::Keywords;
-use super::super::{Point, SparseVector, base, identity};
-use super::attempt::Attempt;
-use super::{Ingest, Task};
+use super::super::{Embedder, Point, Priority, SparseVector, base, identity};
+use super::Ingest;
 use crate::storage::chunks::{self, EmbedHash, NewChunk};
 use crate::storage::documents::Description;
 use std::collections::HashSet;
@@ -70,11 +69,29 @@ pub(super) fn cut(pieces: Vec<Piece>) -> impl ExactSizeIterator<Item = Slice> + 
     })
 }
 
+/// Where a version's chunks go: a build of the collection, with the model that it is made with.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub collection: String,
+    pub generation: i64,
+    pub embedder: Arc<dyn Embedder>,
+    pub priority: Priority,
+}
+
+/// Which version of which document, and what is said of it.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub document: &'a str,
+    pub version: i64,
+    pub about: &'a Description,
+    pub content: &'a str,
+}
+
 impl Ingest {
     /// Vectors for a slice; what the collection has embedded before is not embedded again.
     pub(super) async fn embed(
         &self,
-        task: &Task,
+        target: &Target,
         content: &Arc<str>,
         keywords: &Keywords,
         slice: Slice,
@@ -82,19 +99,20 @@ impl Ingest {
         let base = &self.inner.base;
         let texts: Vec<String> = slice.pieces.iter().map(|piece| piece.embed_text(content)).collect();
         let hashes: Vec<EmbedHash> = texts.iter().map(|text| *blake3::hash(text.as_bytes()).as_bytes()).collect();
-        let mut known = chunks::embeddings(&base.db, &task.key.collection, &hashes).await?;
+        let mut known = chunks::embeddings(&base.db, &target.collection, target.generation, &hashes).await?;
+        let prefix = &target.embedder.model().passage_prefix;
         let mut wanted = HashSet::new();
         let (missing, unknown): (Vec<EmbedHash>, Vec<String>) = hashes
             .iter()
             .zip(&texts)
             .filter(|(hash, _)| !known.contains_key(*hash) && wanted.insert(**hash))
-            .map(|(hash, text)| (*hash, text.clone()))
+            .map(|(hash, text)| (*hash, format!("{prefix}{text}")))
             .unzip();
         let dense = async {
-            if unknown.is_empty() { Ok(Vec::new()) } else { base.embedder.embed(unknown, task.priority).await }
+            if unknown.is_empty() { Ok(Vec::new()) } else { target.embedder.embed(unknown, target.priority).await }
         };
         let keywords = keywords.clone();
-        let sparse = base.off_runtime(task.priority, move || {
+        let sparse = base.off_runtime(target.priority, move || {
             texts.iter().map(|text| keywords.document(text)).collect::<Vec<SparseVector>>()
         });
         let (dense, sparse) = tokio::join!(dense, sparse);
@@ -102,32 +120,27 @@ impl Ingest {
         let dense = hashes.iter().map(|hash| known.get(hash).cloned().unwrap_or_default()).collect();
         Ok(Embedded { slice, hashes, dense, sparse: sparse? })
     }
+}
 
-    /// Puts the slice's points into the store. What is left to do is to store the rows.
-    pub(super) async fn put(
-        &self,
-        attempt: &mut Attempt,
-        about: &Description,
-        content: &str,
-        embedded: Embedded,
-    ) -> Result<Vec<NewChunk>, KnowledgeError> {
-        let base = &self.inner.base;
-        let (collection, document) = (attempt.key.collection.as_str(), attempt.key.id.as_str());
-        let model = &base.embedder.model().name;
-        let Embedded { slice, hashes, dense, sparse } = embedded;
+impl Embedded {
+    /// The slice's points for the store, and its rows, which may be stored once those are there.
+    pub(super) fn made(self, target: &Target, of: Subject<'_>) -> Result<(Vec<Point>, Vec<NewChunk>), KnowledgeError> {
+        let (collection, document) = (target.collection.as_str(), of.document);
+        let model = build_name(&target.embedder.model().name, target.generation);
+        let Self { slice, hashes, dense, sparse } = self;
         let mut points = Vec::with_capacity(slice.pieces.len());
         let mut rows = Vec::with_capacity(slice.pieces.len());
         let vectors = hashes.into_iter().zip(dense).zip(sparse);
         for ((ordinal, piece), ((embed_hash, dense), bm25)) in (slice.first..).zip(slice.pieces).zip(vectors) {
-            let chunk_id = identity::chunk_id(collection, document, attempt.version, ordinal);
-            let point_id = identity::point_id(collection, document, attempt.version, ordinal, model);
-            let payload = base::payload(document.to_owned(), chunk_id, attempt.version, about)?;
+            let chunk_id = identity::chunk_id(collection, document, of.version, ordinal);
+            let point_id = identity::point_id(collection, document, of.version, ordinal, &model);
+            let payload = base::payload(document.to_owned(), chunk_id, of.version, of.about)?;
             points.push(Point { id: point_id, dense: dense.clone(), bm25, payload });
             rows.push(NewChunk {
                 point_id,
                 chunk_id,
                 ordinal,
-                text: content[piece.range.clone()].to_owned(),
+                text: of.content[piece.range.clone()].to_owned(),
                 shown_prefix: piece.shown_prefix,
                 embed_prefix: piece.embed_prefix,
                 heading_path: piece.heading_path,
@@ -139,8 +152,11 @@ impl Ingest {
                 embedding: dense,
             });
         }
-        attempt.points.extend(points.iter().map(|point| point.id));
-        base.store.upsert(collection, points).await?;
-        Ok(rows)
+        Ok((points, rows))
     }
+}
+
+/// The model as point ids name it: two builds with one model have points of their own.
+fn build_name(model: &str, generation: i64) -> String {
+    if generation == 0 { model.to_owned() } else { format!("{model}@{generation}") }
 }

@@ -2,17 +2,13 @@
 //! then its points are written again from the stored vectors.
 
 use super::super::Scope;
-use super::super::base::Base;
 use super::super::error::KnowledgeError;
 use super::{Ingest, IngestOutcome, Task};
 use crate::storage::collections;
-use crate::storage::documents::{self, Description, DocumentKey, DocumentStatus, StoredDocument};
-use crate::storage::points;
+use crate::storage::documents::{self, Description, DocumentStatus, StoredDocument};
 
 /// What the reader adds to the metadata; the rest is the client's.
-const READERS_OWN: [&str; 3] = ["format", "charset", "charset_guessed"];
-/// Points that are written again at a time.
-const PAGE: u32 = 256;
+pub(super) const READERS_OWN: [&str; 3] = ["format", "charset", "charset_guessed"];
 
 impl Ingest {
     /// The outcome if these bytes are what is live.
@@ -30,7 +26,7 @@ impl Ingest {
         }
         let about = renewed(task, &document.description);
         if about != document.description {
-            self.rewrite(&task.key, live.version, about).await?;
+            self.redescribe(&task.key, live.version, about).await?;
         }
         if document.status != DocumentStatus::Indexed {
             documents::set_status(db, task.key.clone(), DocumentStatus::Indexed).await?;
@@ -44,39 +40,6 @@ impl Ingest {
             watermark: collections::watermark(db).await?,
             notes: live.notes.clone(),
         }))
-    }
-
-    /// Writes the points of a live version again from what SQL holds: with this description, and for
-    /// the collection's keyword language of now. The caller is inside the document's turnstile.
-    pub(super) async fn rewrite(
-        &self,
-        key: &DocumentKey,
-        version: i64,
-        about: Description,
-    ) -> Result<(), KnowledgeError> {
-        let base = &self.inner.base;
-        let collection = base.collection(&key.collection).await?;
-        let keywords = base.keywords(&collection.keyword_language)?;
-        let mut from = 0;
-        loop {
-            let mut page = points::of_document(&base.db, key, from, PAGE).await?;
-            let read = page.len();
-            for point in &mut page {
-                point.description = about.clone();
-            }
-            let keywords = keywords.clone();
-            let written =
-                base.off_runtime(super::super::Priority::Bulk, move || Base::points(&keywords, page)).await??;
-            base.store.upsert(&key.collection, written).await?;
-            if read < PAGE as usize {
-                break;
-            }
-            from += PAGE;
-        }
-        let language = keywords.language().name().to_owned();
-        points::rewritten(&base.db, key.clone(), version, about, language).await?;
-        self.inner.stirred.notify_one();
-        Ok(())
     }
 }
 

@@ -15,10 +15,13 @@ use super::filter::Filter;
 use super::{Scope, StoreQuery};
 use crate::storage::chunks::{self, LiveChunk};
 use crate::storage::collections::{self, Collection};
+use crate::storage::versions;
 use fuse::Candidate;
 use futures_util::future::try_join_all;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
@@ -74,6 +77,8 @@ pub struct SearchRequest {
     pub per_document: Option<usize>,
     /// Chunks before and after each hit that are joined to it.
     pub neighbours: u32,
+    /// What the collections held then, as far as they keep versions; without what conversations found.
+    pub as_of: Option<Timestamp>,
 }
 
 impl SearchRequest {
@@ -89,6 +94,7 @@ impl SearchRequest {
             min_cosine: None,
             per_document: None,
             neighbours: 0,
+            as_of: None,
         }
     }
 }
@@ -149,18 +155,13 @@ impl Retrieve {
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, KnowledgeError> {
         let began = Instant::now();
         check(request)?;
-        let dense = match request.mode {
-            SearchMode::Sparse => None,
-            SearchMode::Hybrid | SearchMode::Dense => {
-                Some(self.queries.embed(self.base.embedder.as_ref(), &request.query).await?)
-            }
-        };
         let mut looks = 0;
         loop {
             looks += 1;
             let watermark = collections::watermark(&self.base.db).await?;
             let searched = try_join_all(request.collections.iter().map(|name| self.base.collection(name))).await?;
-            let found = self.look(request, &searched, dense.as_deref()).await?;
+            let dense = self.query_vectors(request, &searched).await?;
+            let found = self.look(request, &searched, &dense).await?;
             // A version that became live between the store's answer and the check may be missing from the
             // former: then its predecessor was dropped and nothing of it is among the candidates.
             let torn = found.torn || (found.dropped && watermark != collections::watermark(&self.base.db).await?);
@@ -175,14 +176,31 @@ impl Retrieve {
         }
     }
 
+    /// The query's vector for each collection, by its own model; none for a search by words.
+    async fn query_vectors(
+        &self,
+        request: &SearchRequest,
+        searched: &[Collection],
+    ) -> Result<Vec<Arc<[f32]>>, KnowledgeError> {
+        let mut vectors = Vec::new();
+        for collection in searched.iter().filter(|_| request.mode != SearchMode::Sparse) {
+            let embedder = self.base.embedder_of(collection)?;
+            vectors.push(self.queries.embed(embedder.as_ref(), &request.query).await?);
+        }
+        Ok(vectors)
+    }
+
     async fn look(
         &self,
         request: &SearchRequest,
         searched: &[Collection],
-        dense: Option<&[f32]>,
+        dense: &[Arc<[f32]>],
     ) -> Result<Chosen, KnowledgeError> {
-        let now = jiff::Timestamp::now().as_second();
-        let filter = narrow::filter(request.filter.clone(), request.conversation, now);
+        let now = Timestamp::now().as_second();
+        let filter = match request.as_of {
+            None => narrow::filter(request.filter.clone(), request.conversation, now),
+            Some(_) => narrow::past(request.filter.clone()),
+        };
         let mut depth = self.options.prefetch.max(2 * request.limit);
         loop {
             let candidates = self.candidates(request, searched, dense, &filter, depth).await?;
@@ -203,7 +221,7 @@ impl Retrieve {
         &self,
         request: &SearchRequest,
         searched: &[Collection],
-        dense: Option<&[f32]>,
+        dense: &[Arc<[f32]>],
         filter: &Filter,
         depth: usize,
     ) -> Result<Vec<Candidate>, KnowledgeError> {
@@ -218,7 +236,7 @@ impl Retrieve {
             let searches = searched.iter().enumerate().map(async |(at, collection)| {
                 let keywords = self.base.keywords(&collection.keyword_language)?;
                 let query = StoreQuery {
-                    dense: dense.filter(|_| *leg != SearchMode::Sparse).map(<[f32]>::to_vec),
+                    dense: dense.get(at).filter(|_| *leg != SearchMode::Sparse).map(|query| query.to_vec()),
                     bm25: (*leg != SearchMode::Dense).then(|| keywords.query(&request.query)),
                     filter: filter.clone(),
                     limit: depth,
@@ -231,7 +249,14 @@ impl Retrieve {
                     score: p.score,
                 }))
             });
-            ranked.push(fuse::merge(try_join_all(searches).await?.into_iter().flatten(), depth));
+            let found = try_join_all(searches).await?;
+            // Cosines of different models say nothing about each other: those are fused by rank too.
+            let mut alike: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
+            for (collection, candidates) in searched.iter().zip(found) {
+                let model = if *leg == SearchMode::Dense { collection.embedding_model.as_str() } else { "" };
+                alike.entry(model).or_default().extend(candidates);
+            }
+            ranked.extend(alike.into_values().map(|list| fuse::merge(list.into_iter(), depth)));
         }
         Ok(fuse::fuse(ranked))
     }
@@ -241,7 +266,7 @@ impl Retrieve {
         &self,
         request: &SearchRequest,
         candidates: Vec<Candidate>,
-        dense: Option<&[f32]>,
+        dense: &[Arc<[f32]>],
         now: i64,
     ) -> Result<Chosen, KnowledgeError> {
         let scopes = [Some(Scope::Collection), request.conversation.map(Scope::Conversation)];
@@ -260,7 +285,7 @@ impl Retrieve {
                     chosen.dropped = true;
                     continue;
                 };
-                let cosine = dense.map(|query| dot(query, &chunk.embedding));
+                let cosine = dense.get(candidate.collection).map(|query| dot(query, &chunk.embedding));
                 if request.min_cosine.zip(cosine).is_some_and(|(least, cosine)| cosine < least) {
                     continue;
                 }
@@ -289,7 +314,11 @@ impl Retrieve {
         let mut found = HashMap::new();
         for (at, name) in request.collections.iter().enumerate() {
             let points: Vec<Uuid> = page.iter().filter(|c| c.collection == at).map(|c| c.point).collect();
-            for chunk in chunks::live(&self.base.db, name, &points, scopes, now).await? {
+            let live = match request.as_of {
+                None => chunks::live(&self.base.db, name, &points, scopes, now).await?,
+                Some(at) => versions::live_at(&self.base.db, name, &points, at).await?,
+            };
+            for chunk in live {
                 found.insert((at, chunk.point_id), chunk);
             }
         }

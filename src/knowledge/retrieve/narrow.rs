@@ -23,6 +23,16 @@ pub(super) fn filter(user: Filter, conversation: Option<Uuid>, now: i64) -> Filt
     Filter { must, must_not, ..Filter::default() }
 }
 
+/// For a search of the past: also what was replaced since. Which version was live then is checked in SQL.
+pub(super) fn past(user: Filter) -> Filter {
+    let scopes = [Scope::Collection, Scope::Kept].map(|scope| json!(scope.key())).to_vec();
+    let mut must = vec![Condition::Any { key: "scope".to_owned(), values: scopes }];
+    if user != Filter::default() {
+        must.push(Condition::All(user));
+    }
+    Filter { must, ..Filter::default() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

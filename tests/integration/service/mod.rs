@@ -17,6 +17,7 @@ mod runtime;
 mod slow;
 mod socket;
 mod stop;
+mod versions;
 mod window;
 mod ws;
 
