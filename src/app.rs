@@ -10,6 +10,7 @@ use crate::keys::Keys;
 use crate::knowledge::VectorStore;
 use crate::knowledge::base::Base;
 use crate::knowledge::ingest::{Ingest, IngestOptions};
+use crate::knowledge::map::{MapOptions, Maps};
 use crate::knowledge::reconcile;
 use crate::knowledge::retrieve::{Retrieve, RetrieveOptions};
 use crate::knowledge::store::edge::EdgeStore;
@@ -30,7 +31,7 @@ use crate::tools::{Tool, ToolRegistry};
 use crate::turns::log::Wire;
 use crate::turns::{TurnOptions, Turns, recover};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Why the service cannot start: a sentence for the operator.
 pub type BuildError = Box<dyn std::error::Error + Send + Sync>;
@@ -65,6 +66,8 @@ pub struct App {
     pub fetch: Arc<FetchUrl>,
     pub shutdown: Shutdown,
     pub metrics: Metrics,
+    pub maps: Maps,
+    pub started: Instant,
     edge: Option<Arc<EdgeStore>>,
 }
 
@@ -173,7 +176,17 @@ impl App {
             },
         );
         let keys = Keys::load(knowledge.base.db.clone(), config.server.admin_key.clone()).await?;
+        let maps = Maps::new(
+            knowledge.base.clone(),
+            MapOptions {
+                max_points: config.map.max_points,
+                max_clusters: config.map.max_clusters,
+                terms: config.map.terms,
+            },
+        );
         Ok(Self {
+            maps,
+            started: Instant::now(),
             base: knowledge.base,
             ingest: knowledge.ingest,
             retrieve: knowledge.retrieve,
@@ -193,6 +206,7 @@ impl App {
         let stop = self.shutdown.token();
         drop(self.shutdown.spawn(self.ingest.clone().run_queue(stop.clone())));
         drop(self.shutdown.spawn(self.ingest.clone().run_upkeep(stop.clone())));
+        drop(self.shutdown.spawn(self.ingest.clone().run_reindexing(stop.clone())));
         drop(self.shutdown.spawn(self.keys.clone().run_expiry(stop.clone())));
         drop(self.shutdown.spawn(self.metrics.clone().upkeep(stop.clone())));
         if let Some(edge) = self.edge.clone() {

@@ -3,6 +3,7 @@
 
 use crate::config::{Format, Level, Log};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, stderr};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -90,6 +91,7 @@ fn describe() {
     metrics::describe_counter!("tailrace_tokens_total", "tokens that language models read and wrote");
     metrics::describe_histogram!("tailrace_turn_seconds", "a whole turn");
     metrics::describe_histogram!("tailrace_first_delta_seconds", "from the start of a turn to its first text");
+    metrics::describe_histogram!("tailrace_tool_seconds", "one call of a tool, by tool");
     metrics::describe_histogram!("tailrace_tool_overlap_seconds", "tool time of a turn hidden behind its streams");
 }
 
@@ -99,11 +101,54 @@ impl Metrics {
         self.handle.render()
     }
 
+    /// The same as numbers.
+    pub fn totals(&self) -> Totals {
+        Totals::read(&self.render())
+    }
+
     /// Keeps the memory of histograms bounded until `stop` is cancelled: one task of the service runs it.
     pub async fn upkeep(self, stop: CancellationToken) {
         while tokio::time::timeout(UPKEEP, stop.cancelled()).await.is_err() {
             self.handle.run_upkeep();
         }
+    }
+}
+
+/// Counters, and counts and sums of histograms, at one moment.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Name, labels as they are written, value.
+    lines: Vec<(String, String, f64)>,
+}
+
+impl Totals {
+    fn read(text: &str) -> Self {
+        let lines = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+            let (named, value) = line.rsplit_once(' ')?;
+            let (name, labels) = named.split_once('{').unwrap_or((named, ""));
+            Some((name.to_owned(), labels.trim_end_matches('}').to_owned(), value.parse().ok()?))
+        });
+        Self { lines: lines.collect() }
+    }
+
+    /// All of a name together.
+    pub fn of(&self, name: &str) -> f64 {
+        self.lines.iter().filter(|line| line.0 == name).map(|line| line.2).sum()
+    }
+
+    /// Those of a name by one label's values.
+    pub fn by_label(&self, name: &str, label: &str) -> BTreeMap<String, f64> {
+        let begin = format!("{label}=\"");
+        let mut found = BTreeMap::new();
+        for (_, labels, value) in self.lines.iter().filter(|line| line.0 == name) {
+            let of = labels.split(',').find_map(|part| part.trim().strip_prefix(&begin)?.strip_suffix('"'));
+            *found.entry(of.unwrap_or_default().to_owned()).or_default() += value;
+        }
+        found
+    }
+
+    pub fn labelled(&self, name: &str, label: &str, value: &str) -> f64 {
+        self.by_label(name, label).get(value).copied().unwrap_or_default()
     }
 }
 
@@ -162,6 +207,16 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
         assert_eq!((&line["message"], &line["turn.ms"]), (&"ended".into(), &12.into()));
         assert_eq!((&line["level"], &line["span"]["turn.id"]), (&"INFO".into(), &7.into()));
+    }
+
+    #[test]
+    fn totals_add_up_by_name_and_label() {
+        let totals = Totals::read(
+            "# HELP x y\nx_total{finish=\"complete\"} 3\nx_total{finish=\"timeout\",b=\"c\"} 2\nx_seconds_sum 0.5\nodd",
+        );
+        assert!((totals.of("x_total") - 5.0).abs() < 1e-9 && (totals.of("x_seconds_sum") - 0.5).abs() < 1e-9);
+        assert!((totals.labelled("x_total", "finish", "timeout") - 2.0).abs() < 1e-9);
+        assert!(totals.by_label("x_total", "b").contains_key("c") && totals.of("nothing") == 0.0);
     }
 
     #[tokio::test]

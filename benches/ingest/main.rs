@@ -92,7 +92,7 @@ async fn open(models: &Path) -> (Knowledge, tempfile::TempDir) {
 
 /// What is embedded of these texts.
 fn chunk(knowledge: &Knowledge, texts: &[String]) -> Vec<String> {
-    let embedder = &knowledge.base.embedder;
+    let embedder = knowledge.base.embedders.default();
     let options = ChunkOptions::for_window(embedder.model().window);
     let chunker = Chunker::new(embedder.tokenizer().unwrap(), options);
     texts
@@ -167,7 +167,7 @@ async fn results(knowledge: &Knowledge) {
     for i in 0..RESULTS {
         let text = format!("Result {i}: the harbour master of port {i} answers on channel {}.", i % 16);
         let began = Instant::now();
-        knowledge.base.embedder.embed(vec![format!("{text} ")], Priority::Turn).await.unwrap();
+        knowledge.base.embedders.default().embed(vec![format!("{text} ")], Priority::Turn).await.unwrap();
         let embed = began.elapsed();
         let result = ToolResultText {
             conversation_id,

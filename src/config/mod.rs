@@ -7,6 +7,7 @@ mod ingest;
 mod key;
 mod layers;
 mod llm;
+mod map;
 mod messages;
 mod problem;
 mod retrieval;
@@ -20,6 +21,7 @@ pub use embedding::{Embedding, Models, OpenaiEmbedding};
 pub use engine::{Engine, Turns};
 pub use ingest::{Ingest, ToolResults};
 pub use llm::{Anthropic, Llm, Local, Openai, ProviderName};
+pub use map::Map;
 pub use messages::{Format, Level, Locale, Log, Messages};
 pub use problem::{ConfigErrors, Problem};
 pub use retrieval::Retrieval;
@@ -48,6 +50,7 @@ pub struct Config {
     pub turns: Turns,
     pub ingest: Ingest,
     pub retrieval: Retrieval,
+    pub map: Map,
     pub tools: Tools,
     pub messages: Messages,
     pub log: Log,
@@ -131,6 +134,7 @@ fn keys() -> impl Iterator<Item = &'static Key> {
         engine::KEYS,
         ingest::KEYS,
         retrieval::KEYS,
+        map::KEYS,
         tools::KEYS,
         messages::KEYS,
     ]

@@ -224,6 +224,11 @@ impl TurnState<'_> {
             }
             _ => settlement.duration_ms,
         };
+        // A refused name is anything that a model may say; those that ran are registered.
+        if !matches!(settlement.outcome, ToolOutcome::Rejected { .. }) {
+            let took = std::time::Duration::from_millis(duration_ms);
+            metrics::histogram!("tailrace_tool_seconds", "tool" => call.name.clone()).record(took.as_secs_f64());
+        }
         (self.emit)(RunnerEvent::ToolResult(ToolSettled {
             call_id: call.id.clone(),
             name: call.name.clone(),

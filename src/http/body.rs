@@ -39,6 +39,20 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for HashedJson<T> {
     }
 }
 
+/// A JSON body that may be left out.
+pub async fn optional_json<T: DeserializeOwned + Default>(request: Request) -> Result<T, Problem> {
+    if !request.headers().contains_key(header::CONTENT_TYPE) && read_size(&request) == Some(0) {
+        return Ok(T::default());
+    }
+    parse(&read_json(request).await?)
+}
+
+/// What the head says, or that there is nothing.
+fn read_size(request: &Request) -> Option<u64> {
+    use axum::body::HttpBody;
+    request.body().size_hint().exact()
+}
+
 async fn read_json(request: Request) -> Result<Bytes, Problem> {
     if !is_json(&request) {
         return Err(Problem::new(

@@ -1,15 +1,16 @@
 //! Collections: list, make, look at, delete.
 
-use super::body::JsonBody;
+use super::body::{self, JsonBody};
 use super::caller::Caller;
 use super::problem::Problem;
 use super::state::AppState;
 use crate::knowledge::base::AUTO;
-use crate::knowledge::ingest::NewCollectionOptions;
+use crate::knowledge::error::KnowledgeError;
+use crate::knowledge::ingest::{NewCollectionOptions, Reindexing};
 use crate::storage::collections::{self, Collection};
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,7 @@ pub fn router() -> Router<AppState> {
     Router::new()
         .route("/api/v1/collections", get(list).post(create))
         .route("/api/v1/collections/{collection}", get(find).delete(delete))
+        .route("/api/v1/collections/{collection}/reindex", post(reindex))
 }
 
 #[derive(Serialize)]
@@ -36,6 +38,9 @@ struct CollectionWire {
     documents: u64,
     chunks: u64,
     created_at: Timestamp,
+    /// It is being built anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reindex: Option<ReindexWire>,
 }
 
 impl From<Collection> for CollectionWire {
@@ -50,6 +55,7 @@ impl From<Collection> for CollectionWire {
             documents: c.documents,
             chunks: c.chunks,
             created_at: c.created,
+            reindex: None,
         }
     }
 }
@@ -63,7 +69,50 @@ async fn list(State(app): State<AppState>, caller: Caller) -> Result<Json<Value>
 
 async fn find(State(app): State<AppState>, Path(name): Path<String>) -> Result<Json<CollectionWire>, Problem> {
     let found = collections::find(&app.base.db, &name).await?.filter(|c| !c.deleting);
-    found.map(|c| Json(c.into())).ok_or_else(|| crate::knowledge::error::KnowledgeError::NoCollection(name).into())
+    let mut found: CollectionWire = found.ok_or_else(|| KnowledgeError::NoCollection(name.clone()))?.into();
+    found.reindex = app.ingest.reindexing(&name).await?.map(Into::into);
+    Ok(Json(found))
+}
+
+/// How far the new build of a collection has come, in versions of documents.
+#[derive(Serialize)]
+struct ReindexWire {
+    embedding_model: String,
+    dimension: u64,
+    done: u64,
+    total: u64,
+    /// Why the last try stopped; it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl From<Reindexing> for ReindexWire {
+    fn from(r: Reindexing) -> Self {
+        Self {
+            embedding_model: r.embedding_model,
+            dimension: r.dimension,
+            done: r.done,
+            total: r.total,
+            error: r.error,
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReindexBody {
+    embedding_model: Option<String>,
+}
+
+/// Builds the collection anew beside itself; the old build answers until the new one is complete.
+async fn reindex(
+    State(app): State<AppState>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<(StatusCode, Json<ReindexWire>), Problem> {
+    let body = body::optional_json::<ReindexBody>(request).await?;
+    let begun = app.ingest.reindex(&name, body.embedding_model.as_deref()).await?;
+    Ok((StatusCode::ACCEPTED, Json(begun.into())))
 }
 
 #[derive(Deserialize)]

@@ -31,6 +31,7 @@ pub fn router() -> Router<AppState> {
         .route("/api/v1/collections/{collection}/documents", get(list).post(upload::upload))
         .route("/api/v1/collections/{collection}/documents/{document}", get(find).patch(describe).delete(delete))
         .route("/api/v1/collections/{collection}/documents/{document}/keep", post(keep))
+        .route("/api/v1/collections/{collection}/documents/{document}/reindex", post(reindex))
         .route("/api/v1/collections/{collection}/documents/{document}/chunks", get(list_chunks))
         .route("/api/v1/collections/{collection}/documents/{document}/content", get(content))
         // The limit is server.max_body_bytes, checked while the body is read.
@@ -232,6 +233,22 @@ async fn keep(
         "chunks": kept.chunks,
         "unchanged": kept.unchanged,
         "watermark": kept.watermark,
+    })))
+}
+
+/// Builds the document again from its stored text, and answers when the new version is there.
+async fn reindex(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path((collection, id)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let key = load(&app, &caller, collection, id).await?.key;
+    let done = app.ingest.rebuild_document(&key).await?;
+    Ok(Json(json!({
+        "document_id": done.document_id,
+        "version": done.version,
+        "chunks": done.chunks,
+        "watermark": done.watermark,
     })))
 }
 

@@ -43,6 +43,9 @@ pub const ROUTES: &[(Method, &str, Access)] = &[
     (Method::POST, "/api/v1/collections/{collection}/documents/{document}/keep", INGEST),
     (Method::GET, "/api/v1/collections/{collection}/documents/{document}/chunks", SEARCH),
     (Method::GET, "/api/v1/collections/{collection}/documents/{document}/content", SEARCH),
+    (Method::POST, "/api/v1/collections/{collection}/documents/{document}/reindex", INGEST),
+    (Method::POST, "/api/v1/collections/{collection}/reindex", ADMIN),
+    (Method::GET, "/api/v1/collections/{collection}/map", SEARCH),
     (Method::POST, "/api/v1/collections/{collection}/search", SEARCH),
     (Method::GET, "/api/v1/conversations", CHAT),
     (Method::GET, "/api/v1/conversations/{conversation}", CHAT),
@@ -59,6 +62,8 @@ pub const ROUTES: &[(Method, &str, Access)] = &[
     (Method::DELETE, "/api/v1/keys/{key}", ADMIN),
     (Method::GET, "/api/v1/providers", CHAT),
     (Method::GET, "/api/v1/tools", CHAT),
+    (Method::GET, "/api/v1/status", CHAT),
+    (Method::GET, "/api/v1/openapi.json", Access::Public),
 ];
 
 /// The address at the other end of the connection.

@@ -12,12 +12,15 @@ pub mod frame;
 pub mod guard;
 mod health;
 pub mod keys;
+mod map;
+mod openapi;
 pub mod problem;
 pub mod search;
 pub mod server;
 mod sse;
 mod stall;
 pub mod state;
+mod status;
 mod turns;
 mod upload;
 mod ws;
@@ -50,6 +53,9 @@ pub fn router(state: AppState, guard: Guard) -> Router {
         .merge(ws::router())
         .merge(keys::router())
         .merge(health::router())
+        .merge(map::router())
+        .merge(status::router())
+        .merge(openapi::router())
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this route does not take that method")
         })

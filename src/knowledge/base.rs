@@ -6,6 +6,7 @@
 use super::embed::Embedders;
 use super::error::KnowledgeError;
 use super::keyword::{Keywords, Language};
+use super::store::builds::Builds;
 use super::{Embedder, Payload, Point, Priority, Scope, VectorStore};
 use crate::storage::collections::{self, Collection};
 use crate::storage::documents::Description;
@@ -28,7 +29,10 @@ const TURN_READERS: usize = 4;
 #[derive(Clone)]
 pub struct Base {
     pub db: Db,
+    /// By collections' names, which stand for the builds that answer.
     pub store: Arc<dyn VectorStore>,
+    /// The same, by builds.
+    pub builds: Arc<Builds>,
     pub embedders: Embedders,
     keywords: Arc<Mutex<HashMap<Language, Keywords>>>,
     bulk: Arc<Semaphore>,
@@ -38,9 +42,11 @@ pub struct Base {
 impl Base {
     pub fn new(db: Db, store: Arc<dyn VectorStore>, embedders: impl Into<Embedders>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let builds = Arc::new(Builds::new(store));
         Self {
             db,
-            store,
+            store: Arc::clone(&builds) as Arc<dyn VectorStore>,
+            builds,
             embedders: embedders.into(),
             keywords: Arc::default(),
             bulk: Arc::new(Semaphore::new(cores)),
@@ -164,7 +170,7 @@ pub fn payload(
     })
 }
 
-fn read_scope(key: &str) -> Result<Scope, KnowledgeError> {
+pub(super) fn read_scope(key: &str) -> Result<Scope, KnowledgeError> {
     if key == Scope::Collection.key() {
         return Ok(Scope::Collection);
     }

@@ -12,6 +12,7 @@ pub mod filter_json;
 pub mod identity;
 pub mod ingest;
 pub mod keyword;
+pub mod map;
 pub mod pending;
 pub mod reconcile;
 pub mod retrieve;

@@ -6,11 +6,12 @@ use super::base::Base;
 use super::error::KnowledgeError;
 use super::filter::Filter;
 use super::ingest::Ingest;
+use super::store::builds::Numbers;
 use super::{Priority, StoreError};
 use crate::storage::collections::{self, Collection};
 use crate::storage::documents::{self, DocumentStatus};
 use crate::storage::points::{self, PointCursor, StoredPoint};
-use crate::storage::{tombstones, uploads};
+use crate::storage::{generations, tombstones, uploads};
 use std::collections::HashSet;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -77,7 +78,11 @@ pub async fn start(base: &Base, ingest: &Ingest) -> Result<Reconciled, Knowledge
         documents::set_status(&base.db, key, DocumentStatus::Queued).await?;
         done.queued += 1;
     }
+    let builds = generations::list(&base.db).await?;
     for collection in collections::list(&base.db).await? {
+        let aside = builds.iter().find(|build| build.collection == collection.name && !build.leaving);
+        let aside = aside.map(|build| build.generation);
+        base.builds.set(&collection.name, Numbers { live: collection.generation, aside });
         if collection.deleting {
             ingest.finish_deleting(&collection.name).await?;
         } else if base.check_model(&collection).is_err() && points::count(&base.db, &collection.name).await? > 0 {

@@ -101,6 +101,16 @@ impl Db {
         &self.readers
     }
 
+    /// What the database takes, in bytes.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn bytes(&self) -> Result<u64, StorageError> {
+        let sizes = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+        let bytes: i64 = sqlx::query_scalar(sizes).fetch_one(&self.readers).await?;
+        Ok(u64::try_from(bytes).unwrap_or_default())
+    }
+
     /// Writes what is queued, refuses what comes later, closes the files and lets go of the folder.
     pub async fn close(&self) {
         self.closing.cancel();

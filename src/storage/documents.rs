@@ -157,6 +157,17 @@ pub async fn building(db: &Db) -> Result<Vec<StoredDocument>, StorageError> {
     rows.iter().map(read).collect()
 }
 
+/// How many documents wait or are being read, by the word of their status.
+pub async fn under_way(db: &Db) -> Result<Vec<(String, u64)>, StorageError> {
+    let rows = sqlx::query(
+        "SELECT status, COUNT(*) AS documents FROM documents WHERE status IN ('queued', 'extracting', 'chunking', \
+         'embedding') GROUP BY status ORDER BY status",
+    )
+    .fetch_all(db.readers())
+    .await?;
+    rows.iter().map(|row| Ok((get(row, "status")?, count(row, "documents")?))).collect()
+}
+
 /// Documents whose time is over.
 pub async fn expired(db: &Db, now: i64) -> Result<Vec<DocumentKey>, StorageError> {
     let rows = sqlx::query("SELECT collection, id FROM documents WHERE expires_at IS NOT NULL AND expires_at <= $1")

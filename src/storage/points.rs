@@ -4,6 +4,7 @@
 use super::column::{self, get, json, uuid};
 use super::db::{Connection, Db, Driver, Row};
 use super::documents::{Description, DocumentKey};
+use super::generations::Build;
 use super::{StorageError, collections};
 use futures_util::FutureExt;
 use sqlx::{AssertSqlSafe, QueryBuilder};
@@ -100,6 +101,12 @@ pub async fn of_version(
 /// Points with these ids.
 pub async fn with_ids(db: &Db, collection: &str, ids: &[Uuid]) -> Result<Vec<StoredPoint>, StorageError> {
     select_ids(db, SELECT, collection, ids).await
+}
+
+/// Points with these ids in a build that does not answer.
+pub(super) async fn with_ids_of_build(db: &Db, build: &Build, ids: &[Uuid]) -> Result<Vec<StoredPoint>, StorageError> {
+    let of_build = format!("c.generation = {}", build.generation);
+    select_ids(db, &SELECT.replace("k.generation = c.generation", &of_build), &build.collection, ids).await
 }
 
 async fn select_ids(db: &Db, select: &str, collection: &str, ids: &[Uuid]) -> Result<Vec<StoredPoint>, StorageError> {

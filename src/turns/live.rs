@@ -59,6 +59,11 @@ impl LiveTurns {
         self.lock().values().filter(|turn| turn.conversation_id == conversation_id).cloned().collect()
     }
 
+    /// How many run.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Every turn that begins from now on.
     pub fn begun(&self) -> broadcast::Receiver<Arc<Live>> {
         self.begun.subscribe()

@@ -130,8 +130,7 @@ async fn another_length_than_the_collections_is_an_error_and_a_silent_server_a_l
     assert!(said.contains("8 numbers") && said.contains("64"), "{said}");
 
     let silent = Upstream::answering(|_, _| Script::stream([crate::upstream::Step::Hang])).await;
-    let options =
-        OpenAiEmbedderOptions { timeout: Duration::from_millis(50), max_retries: 0, ..self::options(&silent) };
+    let options = OpenAiEmbedderOptions { timeout: Duration::from_millis(50), max_retries: 0, ..options(&silent) };
     let said = OpenAiEmbedder::connect(options.clone(), None).await.err().unwrap().to_string();
     assert!(said.contains("embedding.openai.timeout_ms") && said.contains("embedding.openai.dimension"), "{said}");
     let remembered = OpenAiEmbedder::connect(options, Some(DIMENSION)).await.unwrap();
@@ -141,12 +140,13 @@ async fn another_length_than_the_collections_is_an_error_and_a_silent_server_a_l
 #[tokio::test]
 async fn the_program_embeds_documents_and_queries_with_the_servers_model() {
     let upstream = Upstream::answering(|_, request| answer(request, DIMENSION)).await;
+    let address = upstream.base_url().to_owned();
     let env = [
         ("TAILRACE__LLM__PROVIDER", "extractive"),
         ("TAILRACE__EMBEDDING__MODEL", "openai:multilingual-e5-words"),
         ("TAILRACE__EMBEDDING__MORE", "[\"all-minilm-l6-v2\"]"),
         ("TAILRACE__EMBEDDING__OPENAI__MAX_RETRIES", "0"),
-        ("OPENAI_BASE_URL", upstream.base_url()),
+        ("OPENAI_BASE_URL", address.as_str()),
         ("OPENAI_API_KEY", KEY),
     ];
     let service = Service::with(&env).await;

@@ -3,6 +3,7 @@
 mod crash;
 mod failures;
 mod lifecycle;
+mod reindex;
 mod results;
 mod search;
 mod versions;

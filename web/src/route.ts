@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 
 export type Route =
   | { page: "chat"; conversation?: string }
-  | { page: "knowledge"; collection?: string; document?: string; from?: number; to?: number }
+  | { page: "knowledge"; collection?: string; document?: string; from?: number; to?: number; view?: "map" }
   | { page: "search" }
   | { page: "status" }
   | { page: "settings" };
@@ -28,6 +28,7 @@ export function read(path: string, search = ""): Route {
         ...(document === undefined ? {} : { document }),
         ...(from === undefined ? {} : { from }),
         ...(to === undefined ? {} : { to }),
+        ...(query.get("view") === "map" ? { view: "map" as const } : {}),
       };
     }
     case "search":
@@ -44,10 +45,13 @@ export function pathOf(to: Route): string {
     case "chat":
       return to.conversation === undefined ? "/" : `/c/${encodeURIComponent(to.conversation)}`;
     case "knowledge": {
-      const span = to.from === undefined ? "" : `?from=${to.from}&to=${to.to ?? to.from}`;
+      const asked = new URLSearchParams({
+        ...(to.from === undefined ? {} : { from: `${to.from}`, to: `${to.to ?? to.from}` }), ...(to.view === undefined ? {} : { view: to.view }),
+      }).toString();
+      const query = asked === "" ? "" : `?${asked}`;
       if (to.collection === undefined) return "/knowledge";
       const path = `/knowledge/${encodeURIComponent(to.collection)}`;
-      return to.document === undefined ? path : `${path}/${encodeURIComponent(to.document)}${span}`;
+      return to.document === undefined ? path + query : `${path}/${encodeURIComponent(to.document)}${query}`;
     }
     default:
       return `/${to.page}`;

@@ -49,10 +49,13 @@ impl Embedders {
         let Some(asked) = asked else { return Ok(Arc::clone(&self.default)) };
         let configured = self.more.iter().find(|named| named.configured == asked).map(|named| &named.embedder);
         let found = self.all().find(|embedder| embedder.model().name == asked).or(configured);
-        found.cloned().ok_or_else(|| KnowledgeError::NoModel {
-            asked: asked.to_owned(),
-            running: self.all().map(|embedder| embedder.model().name.as_str()).collect::<Vec<_>>().join(", "),
-        })
+        found.cloned().ok_or_else(|| self.unknown(asked))
+    }
+
+    /// That there is no such model here.
+    pub fn unknown(&self, asked: &str) -> KnowledgeError {
+        let running = self.all().map(|embedder| embedder.model().name.as_str()).collect::<Vec<_>>().join(", ");
+        KnowledgeError::NoModel { asked: asked.to_owned(), running }
     }
 }
 

@@ -20,32 +20,35 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A document that has been read and cut.
-struct Read {
-    content: Arc<str>,
-    title: Option<String>,
-    format: &'static str,
-    metadata: Map<String, Value>,
-    notes: Vec<String>,
+pub(super) struct Read {
+    pub content: Arc<str>,
+    pub title: Option<String>,
+    pub format: &'static str,
+    pub metadata: Map<String, Value>,
+    pub notes: Vec<String>,
     /// Of what was sent.
-    bytes: u64,
-    pieces: Vec<Piece>,
+    pub bytes: u64,
+    pub pieces: Vec<Piece>,
     /// Wanted where the collection has not decided yet.
-    language: Option<&'static str>,
+    pub language: Option<&'static str>,
 }
 
 /// What is known once the first slice has been embedded.
-struct Started {
-    target: Target,
-    read: Read,
-    keywords: Keywords,
-    first: Embedded,
-    rest: Vec<Slice>,
-    chunks: u64,
+pub(super) struct Started {
+    pub target: Target,
+    /// The text is that of the version before.
+    pub rebuilt: bool,
+    pub read: Read,
+    pub keywords: Keywords,
+    pub first: Embedded,
+    pub rest: Vec<Slice>,
+    pub chunks: u64,
 }
 
 impl Ingest {
     pub(super) async fn run(&self, mut task: Task) -> Result<IngestOutcome, KnowledgeError> {
         let base = &self.inner.base;
+        let _writing = self.inner.gates.write(&task.key.collection).await;
         let collection = self.usable(&task.key.collection).await?;
         let _inside = self.inner.turnstile.enter(&task.key).await;
         let existing = documents::find(&base.db, &task.key).await?;
@@ -86,7 +89,7 @@ impl Ingest {
         let chunks = pieces.len() as u64;
         let mut slices = slice::cut(pieces).collect::<Vec<_>>();
         let first = self.embed(&target, &read.content, &keywords, slices.remove(0)).await?;
-        Ok(Started { target, read, keywords, first, rest: slices, chunks })
+        Ok(Started { target, rebuilt: false, read, keywords, first, rest: slices, chunks })
     }
 
     async fn read(
@@ -133,6 +136,7 @@ impl Ingest {
             generation: collection.generation,
             embedder: self.inner.base.embedder_of(collection)?,
             priority,
+            anew: false,
         })
     }
 
@@ -158,7 +162,7 @@ impl Ingest {
     }
 
     /// Everything after the first embedding. Whatever goes wrong from here on is noted in the row.
-    async fn complete(
+    pub(super) async fn complete(
         &self,
         task: Task,
         mut attempt: Attempt,
@@ -200,7 +204,7 @@ impl Ingest {
         attempt: &mut Attempt,
         started: Started,
     ) -> Result<FinishedVersion, KnowledgeError> {
-        let Started { target, read, keywords, first, rest, chunks } = started;
+        let Started { target, rebuilt, read, keywords, first, rest, chunks } = started;
         let (db, content) = (&self.inner.base.db, &read.content);
         let about = description(task, &read);
         if !rest.is_empty() {
@@ -223,7 +227,7 @@ impl Ingest {
             key: task.key.clone(),
             version: attempt.version,
             generation: target.generation,
-            rebuilt: false,
+            rebuilt,
             description: about,
             hash: task.hash.clone(),
             bytes: read.bytes,
@@ -249,7 +253,7 @@ impl Ingest {
         let of = Subject { document: &document, version: attempt.version, about, content };
         let (points, rows) = ready.made(target, of)?;
         attempt.points.extend(points.iter().map(|point| point.id));
-        self.inner.base.store.upsert(&target.collection, points).await?;
+        self.inner.base.builds.parts().upsert(&target.part(), points).await?;
         Ok(rows)
     }
 

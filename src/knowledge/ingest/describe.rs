@@ -29,6 +29,7 @@ impl Ingest {
     /// and the database say.
     pub async fn describe(&self, key: &DocumentKey, change: Change) -> Result<StoredDocument, KnowledgeError> {
         let db = &self.inner.base.db;
+        let _writing = self.inner.gates.write(&key.collection).await;
         self.usable(&key.collection).await?;
         let _inside = self.inner.turnstile.enter(key).await;
         let find = async || documents::find(db, key).await?.ok_or_else(|| KnowledgeError::NoDocument(key.id.clone()));

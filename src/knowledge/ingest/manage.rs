@@ -141,6 +141,7 @@ impl Ingest {
             let behind = points::behind(&base.db, name, BEHIND).await?;
             let last = behind.len() < BEHIND as usize;
             for key in behind {
+                let _writing = self.inner.gates.write(name).await;
                 let _inside = self.inner.turnstile.enter(&key).await;
                 if let Some(document) = documents::find(&base.db, &key).await?
                     && let Some(live) = document.live

@@ -8,10 +8,13 @@
 mod attempt;
 mod build;
 mod describe;
+mod gates;
 mod keep;
 mod manage;
 mod queue;
+mod reindex;
 mod remove;
+mod reread;
 mod slice;
 mod turnstile;
 mod unchanged;
@@ -20,6 +23,7 @@ mod upkeep;
 pub use describe::Change;
 pub use manage::NewCollectionOptions;
 pub use queue::Accepted;
+pub use reindex::Reindexing;
 pub use remove::Deleted;
 
 use super::base::Base;
@@ -30,6 +34,7 @@ use crate::config::ToolResults;
 use crate::storage::documents::{DocumentKey, DocumentStatus};
 use attempt::Abandoned;
 use bytes::Bytes;
+use gates::Gates;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,6 +64,7 @@ struct Inner {
     /// By model, made at first use: before that no model file is needed.
     chunkers: Mutex<HashMap<String, Arc<Chunker>>>,
     turnstile: Turnstile,
+    gates: Gates,
     /// One sweep of tombstones at a time, so that none deletes by a list that another has dealt with:
     /// after that a document may use the same ids again.
     sweeping: Semaphore,
@@ -68,6 +74,8 @@ struct Inner {
     arrived: Notify,
     /// Something happened that upkeep should look at soon.
     stirred: Notify,
+    /// A collection is to be built anew.
+    reindex: Notify,
 }
 
 impl Inner {
@@ -147,10 +155,12 @@ impl Ingest {
                 options,
                 chunkers: Mutex::default(),
                 turnstile: Turnstile::default(),
+                gates: Gates::default(),
                 sweeping: Semaphore::new(1),
                 abandoned: Mutex::default(),
                 arrived: Notify::new(),
                 stirred: Notify::new(),
+                reindex: Notify::new(),
             }),
         }
     }

@@ -40,6 +40,7 @@ impl Ingest {
         let (job_id, document_id) = (Uuid::now_v7(), task.key.id.clone());
         // Where somebody is inside, the answer would have to wait: then the queue finds out.
         if let Some(_inside) = self.inner.turnstile.try_enter(&task.key) {
+            let _writing = self.inner.gates.write(&task.key.collection).await;
             let existing = documents::find(db, &task.key).await?;
             if let Some(same) = self.unchanged(&task, existing.as_ref()).await? {
                 return Ok(Accepted { document_id, job_id, status: same.status, unchanged: true });

@@ -5,11 +5,12 @@
 use super::super::base::DEFAULT_COLLECTION;
 use super::super::error::KnowledgeError;
 use super::super::filter::{Condition, Filter};
+use super::super::store::builds::part_name;
 use super::super::{Scope, StoreError};
 use super::Ingest;
 use super::manage::collection_key;
 use crate::storage::documents::{self, DocumentKey};
-use crate::storage::{collections, conversations, tombstones};
+use crate::storage::{collections, conversations, generations, tombstones};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -70,11 +71,17 @@ impl Ingest {
     /// The caller is inside the collection's turnstile, or alone.
     pub(in super::super) async fn finish_deleting(&self, name: &str) -> Result<(), KnowledgeError> {
         let base = &self.inner.base;
-        match base.store.delete_collection(name).await {
-            Ok(()) | Err(StoreError::NoCollection(_)) => {}
-            Err(other) => return Err(other.into()),
+        let live = collections::find(&base.db, name).await?.map(|c| c.generation);
+        let others = generations::of_collection(&base.db, name).await?;
+        for generation in others.iter().map(|build| build.generation).chain(live) {
+            match base.builds.parts().delete_collection(&part_name(name, generation)).await {
+                Ok(()) | Err(StoreError::NoCollection(_)) => {}
+                Err(other) => return Err(other.into()),
+            }
         }
-        Ok(collections::delete_rows(&base.db, name.to_owned()).await?)
+        collections::delete_rows(&base.db, name.to_owned()).await?;
+        base.builds.forget(name);
+        Ok(())
     }
 
     /// Deletes a conversation with its messages and what only it could find. `false`: there is none.

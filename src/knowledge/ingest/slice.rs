@@ -4,11 +4,12 @@
 use super::super::chunker::ChunkText;
 use super::super::error::KnowledgeError;
 use super::super::keyword::Keywords;
+use super::super::store::builds::part_name;
 use super::super::{Embedder, Point, Priority, SparseVector, base, identity};
 use super::Ingest;
 use crate::storage::chunks::{self, EmbedHash, NewChunk};
 use crate::storage::documents::Description;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -76,6 +77,15 @@ pub(super) struct Target {
     pub generation: i64,
     pub embedder: Arc<dyn Embedder>,
     pub priority: Priority,
+    /// Nothing that was embedded before is taken over.
+    pub anew: bool,
+}
+
+impl Target {
+    /// The build's part of the store.
+    pub(super) fn part(&self) -> String {
+        part_name(&self.collection, self.generation)
+    }
 }
 
 /// Which version of which document, and what is said of it.
@@ -99,7 +109,10 @@ impl Ingest {
         let base = &self.inner.base;
         let texts: Vec<String> = slice.pieces.iter().map(|piece| piece.embed_text(content)).collect();
         let hashes: Vec<EmbedHash> = texts.iter().map(|text| *blake3::hash(text.as_bytes()).as_bytes()).collect();
-        let mut known = chunks::embeddings(&base.db, &target.collection, target.generation, &hashes).await?;
+        let mut known = match target.anew {
+            true => HashMap::new(),
+            false => chunks::embeddings(&base.db, &target.collection, target.generation, &hashes).await?,
+        };
         let prefix = &target.embedder.model().passage_prefix;
         let mut wanted = HashSet::new();
         let (missing, unknown): (Vec<EmbedHash>, Vec<String>) = hashes

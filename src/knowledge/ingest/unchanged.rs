@@ -49,6 +49,10 @@ fn renewed(task: &Task, stored: &Description) -> Description {
     let own = stored.metadata.iter().filter(|(key, _)| READERS_OWN.contains(&key.as_str()));
     let mut metadata: serde_json::Map<_, _> = own.map(|(key, value)| (key.clone(), value.clone())).collect();
     metadata.extend(task.metadata.clone());
+    if task.metadata.is_empty() {
+        // Nothing is said of it now: what was said before, or changed since, stays.
+        metadata.clone_from(&stored.metadata);
+    }
     if task.scope != Scope::Collection {
         // Which turn found it first says where it came from; a later one only keeps it longer.
         metadata.clone_from(&stored.metadata);

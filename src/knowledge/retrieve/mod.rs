@@ -12,7 +12,8 @@ use super::base::Base;
 use super::embed::cache::QueryCache;
 use super::error::KnowledgeError;
 use super::filter::Filter;
-use super::{Scope, StoreQuery};
+use super::store::builds::part_name;
+use super::{Scope, StoreError, StoreQuery};
 use crate::storage::chunks::{self, LiveChunk};
 use crate::storage::collections::{self, Collection};
 use crate::storage::versions;
@@ -161,7 +162,15 @@ impl Retrieve {
             let watermark = collections::watermark(&self.base.db).await?;
             let searched = try_join_all(request.collections.iter().map(|name| self.base.collection(name))).await?;
             let dense = self.query_vectors(request, &searched).await?;
-            let found = self.look(request, &searched, &dense).await?;
+            let found = self.look(request, &searched, &dense).await;
+            // The build that was asked may have been replaced and taken away meanwhile.
+            if matches!(found, Err(KnowledgeError::NoCollection(_)))
+                && looks < LOOKS
+                && self.replaced(&searched).await?
+            {
+                continue;
+            }
+            let found = found?;
             // A version that became live between the store's answer and the check may be missing from the
             // former: then its predecessor was dropped and nothing of it is among the candidates.
             let torn = found.torn || (found.dropped && watermark != collections::watermark(&self.base.db).await?);
@@ -174,6 +183,17 @@ impl Retrieve {
             }
             return Ok(SearchAnswer { hits, took: began.elapsed(), watermark });
         }
+    }
+
+    /// Whether another build of one of these answers by now.
+    async fn replaced(&self, searched: &[Collection]) -> Result<bool, KnowledgeError> {
+        for before in searched {
+            let now = collections::find(&self.base.db, &before.name).await?;
+            if now.is_some_and(|now| now.generation != before.generation) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The query's vector for each collection, by its own model; none for a search by words.
@@ -242,7 +262,12 @@ impl Retrieve {
                     limit: depth,
                     prefetch: depth,
                 };
-                let found = self.base.store.search(&collection.name, &query).await?;
+                // By the build whose model the query's vector is of, not by the one that answers by now.
+                let part = part_name(&collection.name, collection.generation);
+                let found = self.base.builds.parts().search(&part, &query).await.map_err(|error| match error {
+                    StoreError::NoCollection(_) => KnowledgeError::NoCollection(collection.name.clone()),
+                    other => other.into(),
+                })?;
                 Ok::<_, KnowledgeError>(found.into_iter().map(move |p| Candidate {
                     collection: at,
                     point: p.id,

@@ -4,6 +4,7 @@
 //! Invariant: the same points and the same query give the same hits in both.
 
 pub mod bm25;
+pub mod builds;
 pub mod edge;
 pub mod qdrant;
 mod terms;

@@ -93,6 +93,9 @@ async fn a_changed_description_reaches_filters_in_the_store_without_embedding() 
     let changed = world.ingest.describe(&key("kept", &id), change).await.unwrap();
     assert_eq!(changed.description.title, "Drills");
     assert_eq!(Value::Object(changed.description.metadata)["format"], "markdown");
+    // The same bytes again, with nothing said of them, change nothing either.
+    let again = document("kept", "drill.md", "# Drill\n\nThe fire drill is on Tuesday.");
+    assert!(world.ingest.document(again, Priority::Bulk).await.unwrap().unchanged);
     let find = async |filter: Value| {
         let request = SearchRequest {
             mode: SearchMode::Sparse,

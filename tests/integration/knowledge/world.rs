@@ -8,13 +8,14 @@ use std::sync::{Arc, LazyLock};
 use tailrace::config::ToolResults;
 use tailrace::knowledge::base::Base;
 use tailrace::knowledge::embed::fastembed::{BUILT_IN, FastembedEmbedder, FastembedOptions};
+use tailrace::knowledge::embed::{Embedders, Named};
 use tailrace::knowledge::error::KnowledgeError;
 use tailrace::knowledge::filter::{Condition, Filter};
 use tailrace::knowledge::ingest::{Ingest, IngestOptions, IngestOutcome, NewDocument, ToolResultText};
 use tailrace::knowledge::reconcile::{self, Reconciled};
 use tailrace::knowledge::retrieve::{Hit, Retrieve, RetrieveOptions, SearchRequest};
 use tailrace::knowledge::store::edge::EdgeStore;
-use tailrace::knowledge::{EmbedError, Embedder, EmbeddingModel, Priority, VectorStore};
+use tailrace::knowledge::{EmbedError, Embedder, EmbeddingModel, Priority};
 use tailrace::storage::turns::{self, Begun, NewTurn};
 use tailrace::storage::{Db, DbOptions};
 use tokenizers::Tokenizer;
@@ -112,10 +113,21 @@ impl World {
     }
 
     pub async fn open_with(folder: &Path, embedder: TestEmbedder, options: IngestOptions) -> Self {
+        Self::open_models(folder, Arc::new(embedder), Vec::new(), options).await
+    }
+
+    /// With more models than the default one.
+    pub async fn open_models(
+        folder: &Path,
+        embedder: Arc<TestEmbedder>,
+        more: Vec<Arc<TestEmbedder>>,
+        options: IngestOptions,
+    ) -> Self {
         let db = Db::open(&DbOptions { data_dir: folder.to_owned(), url: None }).await.unwrap();
         let store = Arc::new(EdgeStore::open(&folder.join("vectors")).unwrap());
-        let embedder = Arc::new(embedder);
-        let base = Base::new(db.clone(), store.clone(), embedder.clone());
+        let more = more.into_iter().map(|more| Named { configured: more.model().name.clone(), embedder: more });
+        let embedders = Embedders::new(embedder.clone(), more.collect());
+        let base = Base::new(db.clone(), store.clone(), embedders);
         let ingest = Ingest::new(base.clone(), options);
         let reconciled = reconcile::start(&base, &ingest).await.unwrap();
         ingest.ensure_default().await.unwrap();
@@ -151,7 +163,7 @@ impl World {
             .map(|id| Condition::Match { key: "document_id".to_owned(), value: id.into() })
             .into_iter()
             .collect();
-        self.store.count(collection, &Filter { must, ..Filter::default() }).await.unwrap()
+        self.base.store.count(collection, &Filter { must, ..Filter::default() }).await.unwrap()
     }
 
     /// Both sides hold the same points, or the test ends here.

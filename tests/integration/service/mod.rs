@@ -2,6 +2,7 @@
 //! the tests speak HTTP.
 
 mod approve;
+mod care;
 mod chat;
 mod conversations;
 mod crash;

@@ -14,11 +14,12 @@ export interface Capabilities {
   jobs: boolean;
   keep: boolean;
   reindex: boolean;
+  map: boolean;
 }
 
 const NONE: Capabilities = {
   turns: false, chunks: false, content: false, status: false, keys: false, jobs: false,
-  keep: false, reindex: false,
+  keep: false, reindex: false, map: false,
 };
 const NOBODY = "00000000-0000-7000-8000-000000000000";
 
@@ -31,6 +32,8 @@ const PROBES: Readonly<Record<keyof Capabilities, string>> = {
   jobs: "/api/v1/jobs",
   keep: `/api/v1/collections/default/documents/${NOBODY}/keep`,
   reindex: `/api/v1/collections/default/documents/${NOBODY}/reindex`,
+  // Came with the map, and is answered without drawing one.
+  map: "/api/v1/collections/default/reindex",
 };
 
 export const capabilities = signal<Capabilities>(NONE);

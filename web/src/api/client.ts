@@ -3,7 +3,7 @@
 import type { StoredMessage } from "../stored";
 import { ProblemError, isMissingRoute, problemOf, asProblem } from "./problem";
 import type {
-  Chunk, Collection, Conversation, DocumentInfo, Key, Provider, SearchAnswer, SearchMode, Taken, Tool,
+  Chunk, Collection, Conversation, DocumentInfo, Key, MapAnswer, Provider, Reindexing, StatusAnswer, SearchAnswer, SearchMode, Taken, Tool,
 } from "./types";
 
 const KEY = "tailrace.key";
@@ -69,6 +69,9 @@ export const api = {
     (await json<{ collections: Collection[] }>("GET", "/api/v1/collections")).collections,
   createCollection: (name: string, language?: string): Promise<Collection> =>
     json("POST", "/api/v1/collections", { name, ...(language === undefined ? {} : { language }) }),
+  collection: (name: string): Promise<Collection> => json("GET", collection(name)),
+  reindexCollection: (name: string): Promise<Reindexing> => json("POST", `${collection(name)}/reindex`),
+  map: (name: string): Promise<MapAnswer> => json("GET", `${collection(name)}/map`),
   deleteCollection: (name: string): Promise<Response> => request("DELETE", collection(name)),
 
   documents: (name: string, after?: string, limit = 500): Promise<{ documents: DocumentInfo[]; next?: string }> =>
@@ -81,8 +84,9 @@ export const api = {
     request("POST", `${document(name, id)}/keep`, { collection: into }),
   chunks: async (name: string, id: string): Promise<Chunk[]> =>
     (await json<{ chunks: Chunk[] }>("GET", `${document(name, id)}/chunks`)).chunks,
-  content: async (name: string, id: string): Promise<string> => {
-    const response = await request("GET", `${document(name, id)}/content`);
+  describe: (name: string, id: string, title: string): Promise<DocumentInfo> => json("PATCH", document(name, id), { title }),
+  content: async (name: string, id: string, version?: number): Promise<string> => {
+    const response = await request("GET", `${document(name, id)}/content${version === undefined ? "" : `?version=${version}`}`);
     if (!(response.headers.get("content-type") ?? "").includes("json")) return response.text();
     const body = (await response.json()) as { text?: string; content?: string };
     return body.text ?? body.content ?? "";
@@ -111,7 +115,7 @@ export const api = {
     request("POST", `/api/v1/turns/${part(turn)}/approve`, { call_id: call, allow }),
   providers: async (): Promise<Provider[]> => (await json<{ providers: Provider[] }>("GET", "/api/v1/providers")).providers,
   tools: async (): Promise<Tool[]> => (await json<{ tools: Tool[] }>("GET", "/api/v1/tools")).tools,
-  status: (): Promise<Record<string, unknown>> => json("GET", "/api/v1/status"),
+  status: (): Promise<StatusAnswer> => json("GET", "/api/v1/status"),
   metrics: async (): Promise<string> => (await request("GET", "/metrics")).text(),
   cancelJob: (id: string): Promise<Response> => request("POST", `/api/v1/jobs/${part(id)}/cancel`),
   keys: async (): Promise<Key[]> => (await json<{ keys: Key[] }>("GET", "/api/v1/keys")).keys,

@@ -8,7 +8,56 @@ export interface Collection {
   keyword_language?: string;
   documents: number;
   chunks: number;
+  keep_versions?: number;
   created_at?: string;
+  /** It is being built anew. */
+  reindex?: Reindexing;
+}
+
+export interface Reindexing {
+  embedding_model: string;
+  dimension: number;
+  done: number;
+  total: number;
+  error?: string;
+}
+
+/** A collection on a plane; `document` and `cluster` are places in the lists beside. */
+export interface MapAnswer {
+  total: number;
+  documents: { id: string; title: string; uri: string }[];
+  points: { chunk_id: string; document: number; x: number; y: number; cluster: number }[];
+  clusters: { terms: string[]; x: number; y: number; points: number }[];
+}
+
+/** Totals are since the process began. */
+export interface StatusAnswer {
+  version: string;
+  uptime_ms: number;
+  turns: {
+    running: number;
+    ended: Record<string, number>;
+    seconds: { count: number; sum: number };
+    first_delta_seconds: { count: number; sum: number };
+    tool_calls: number;
+    tool_calls_rejected: number;
+    tool_seconds_hidden: number;
+  };
+  tokens: { input: number; output: number };
+  tools: Record<string, { calls: number; seconds: number }>;
+  queues: { documents: Record<string, number>; reindexing: number; tasks: number };
+  memory: { resident_bytes?: number };
+  storage: { vector_store: string; database_bytes: number; vectors_bytes?: number };
+}
+
+export interface Version {
+  version: number;
+  hash: string;
+  bytes: number;
+  chunks: number;
+  created_at: string;
+  /** Absent for the live one. */
+  superseded_at?: string;
 }
 
 export type DocumentStatus = "queued" | "extracting" | "chunking" | "embedding" | "indexed" | "failed";
@@ -29,6 +78,9 @@ export interface DocumentInfo {
   metadata?: Record<string, unknown>;
   created_at?: string;
   updated_at?: string;
+  /** Only of a document by itself: the newest first; and conversations that cite it. */
+  versions?: Version[];
+  cited_in?: { id: string; title: string }[];
 }
 
 export interface Chunk {

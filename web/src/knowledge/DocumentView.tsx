@@ -8,7 +8,7 @@ import { asProblem, type Problem } from "../api/problem";
 import type { Chunk, DocumentInfo } from "../api/types";
 import { bytes, fullMoment } from "../format";
 import { number, t } from "../i18n";
-import { go } from "../route";
+import { go, route } from "../route";
 import { Icon } from "../ui/Icon";
 import { Menu } from "../ui/Menu";
 import { ProblemBox } from "../ui/ProblemBox";
@@ -28,6 +28,8 @@ export function DocumentView({ collection, id, from, to }: Props) {
   const [document, setDocument] = useState<DocumentInfo | undefined>(undefined);
   const [chunks, setChunks] = useState<Chunk[] | undefined>(undefined);
   const [content, setContent] = useState<string | undefined>(undefined);
+  const [version, setVersion] = useState<number | undefined>(undefined);
+  const [old, setOld] = useState<string | undefined>(undefined);
   const [problem, setProblem] = useState<Problem | undefined>(undefined);
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
@@ -42,8 +44,18 @@ export function DocumentView({ collection, id, from, to }: Props) {
     return () => { gone = true; };
   }, [collection, id, settled.value]);
   useEffect(() => heading.current?.focus(), [document?.id]);
+  useEffect(() => {
+    setOld(undefined);
+    if (version === undefined) return;
+    let gone = false;
+    api.content(collection, id, version).then((text) => { if (!gone) setOld(text); }, (error: unknown) => { if (!gone) setProblem(asProblem(error)); });
+    return () => { gone = true; };
+  }, [collection, id, version]);
 
-  const close = (): void => go({ page: "knowledge", collection });
+  const close = (): void => go({ page: "knowledge", collection, ...(route.peek().page === "knowledge" && "view" in route.peek() ? { view: "map" as const } : {}) });
+  const rename = (title: string): void => {
+    api.describe(collection, id, title).then(() => settled.value++, (error: unknown) => setProblem(asProblem(error)));
+  };
   const reindex = (): void => {
     api.reindex(collection, id).then(() => settled.value++, (error: unknown) => setProblem(asProblem(error)));
   };
@@ -63,14 +75,64 @@ export function DocumentView({ collection, id, from, to }: Props) {
       </header>
       <div class="panel-body">
         {problem !== undefined && <div class="pad"><ProblemBox problem={problem} /></div>}
-        {document !== undefined && <Facts document={document} />}
-        <Body chunks={chunks} content={content} from={from} to={to} />
+        {document !== undefined && <Facts document={document} onRename={rename} />}
+        {document !== undefined && <Versions document={document} chosen={version} onChoose={setVersion} />}
+        {document !== undefined && <Cited document={document} />}
+        {version === undefined ? <Body chunks={chunks} content={content} from={from} to={to} /> : <Body chunks={[]} content={old} from={undefined} to={undefined} />}
       </div>
     </aside>
   );
 }
 
-function Facts({ document }: { document: DocumentInfo }) {
+/** The versions that are kept; one that is chosen is read below in the place of the live one. */
+function Versions({ document, chosen, onChoose }: { document: DocumentInfo; chosen: number | undefined; onChoose(version: number | undefined): void }) {
+  const versions = document.versions ?? [];
+  if (versions.length < 2) return null;
+  return (
+    <section class="versions pad" aria-label={t("versions")}>
+      <h3>{t("versions")}</h3>
+      <ol>
+        {versions.map((v) => {
+          const live = v.superseded_at === undefined;
+          return (
+            <li key={v.version}>
+              <button type="button" class="chip" aria-pressed={live ? chosen === undefined : chosen === v.version} onClick={() => onChoose(live ? undefined : v.version)}>
+                <span class="num">{number(v.version)}</span> {fullMoment(v.created_at)} {live && <b>{t("versionLive")}</b>}
+              </button>
+            </li>
+          );
+        })}
+      </ol>
+    </section>
+  );
+}
+
+function Cited({ document }: { document: DocumentInfo }) {
+  const cited = document.cited_in ?? [];
+  if (cited.length === 0) return null;
+  return (
+    <details class="cited pad">
+      <summary>{t("citedIn", { count: cited.length })}</summary>
+      <ul>{cited.map((c) => <li key={c.id}><a href={`/c/${encodeURIComponent(c.id)}`}>{c.title}</a></li>)}</ul>
+    </details>
+  );
+}
+
+/** The title can be changed here; it is for people and filters, and nothing is embedded again. */
+function Retitle({ document, onRename }: { document: DocumentInfo; onRename(title: string): void }) {
+  return (
+    <form class="row retitle" onSubmit={(e) => {
+      e.preventDefault();
+      const title = (e.currentTarget.elements.namedItem("title") as HTMLInputElement).value.trim();
+      if (title !== "" && title !== document.title) onRename(title);
+    }}>
+      <input name="title" class="tight grow" defaultValue={document.title} aria-label={t("title")} maxLength={300} />
+      <button type="submit" class="btn small">{t("rename")}</button>
+    </form>
+  );
+}
+
+function Facts({ document, onRename }: { document: DocumentInfo; onRename(title: string): void }) {
   const reason = reasonOf(document);
   const facts: [string, string][] = [
     [t("colType"), typeOf(document)],
@@ -84,6 +146,7 @@ function Facts({ document }: { document: DocumentInfo }) {
   return (
     <div class="facts-box">
       <p class="source-where">{document.uri}</p>
+      {document.versions !== undefined && <Retitle key={document.title} document={document} onRename={onRename} />}
       <Status status={document.status} reason="" />
       {reason !== "" && <p class="bad small">{reason}</p>}
       {(document.notes ?? []).map((note) => <p key={note} class="small">{note}</p>)}

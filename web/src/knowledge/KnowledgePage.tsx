@@ -1,9 +1,11 @@
 // Caring for a collection: what is in it, adding, looking at one document, deleting.
 
+import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api/client";
+import { capabilities, knownCapabilities } from "../api/capability";
 import { asProblem } from "../api/problem";
-import type { Collection } from "../api/types";
+import type { Collection, Reindexing } from "../api/types";
 import { collections, loadChoices } from "../chat/choices";
 import { bytes } from "../format";
 import { t } from "../i18n";
@@ -14,20 +16,26 @@ import { Icon } from "../ui/Icon";
 import { Menu } from "../ui/Menu";
 import { PageHead } from "../ui/PageHead";
 import { ProblemBox } from "../ui/ProblemBox";
+import { lazy } from "../lazy";
 import { DocumentView } from "./DocumentView";
 import { Table } from "./Table";
 import { proof } from "./remove";
 import { complete, counts, documents, isWorking, known, loadDocuments, problem, status, words, type StatusFilter } from "./documents";
 import { settled, takeFiles, takeUrl } from "./uploads";
 
+const MapView = lazy(async () => (await import("./MapView")).default);
+
 /** While documents are being worked on, the table looks again this often. */
 const LOOK_MS = 2500;
+
+const rebuilding = signal<{ name: string; state: Reindexing } | undefined>(undefined);
 
 export function KnowledgePage() {
   const at = route.value.page === "knowledge" ? route.value : { page: "knowledge" as const };
   const name = at.collection ?? prefs.value.collection[0] ?? "default";
   useEffect(() => {
     document.title = `${t("knowledge")} · Tailrace`;
+    void knownCapabilities();
   }, []);
   useEffect(() => void loadDocuments(name), [name, settled.value]);
   const working = documents.value.some(isWorking) && complete.value;
@@ -36,6 +44,7 @@ export function KnowledgePage() {
     const timer = setInterval(() => void loadDocuments(name), LOOK_MS);
     return () => clearInterval(timer);
   }, [working, name]);
+  const map = at.view === "map" && capabilities.value.map;
   return (
     <main class={`knowledge${at.document === undefined ? "" : " with-document"}`} tabIndex={-1}>
       <div class="knowledge-main">
@@ -48,13 +57,23 @@ export function KnowledgePage() {
         {problem.value !== undefined && <div class="pad"><ProblemBox problem={problem.value} onRetry={() => void loadDocuments(name)} /></div>}
         {known.value && documents.value.length === 0 && problem.value === undefined ? <Empty name={name} /> : (
           <>
-            <Filters />
-            <Table collection={name} current={at.document} />
+            {capabilities.value.map && <Views name={name} map={map} />}
+            {map ? <MapView /> : <><Filters /><Table collection={name} current={at.document} /></>}
           </>
         )}
       </div>
       {at.document !== undefined && <DocumentView key={at.document} collection={name} id={at.document} from={at.from} to={at.to} />}
     </main>
+  );
+}
+
+function Views({ name, map }: { name: string; map: boolean }) {
+  const to = (view: "map" | undefined): string => pathOf({ page: "knowledge", collection: name, ...(view === undefined ? {} : { view }) });
+  return (
+    <nav class="views" aria-label={t("views")}>
+      <a class="chip" href={to(undefined)} aria-current={map ? undefined : "page"}><Icon name="list" size={15} />{t("viewList")}</a>
+      <a class="chip" href={to("map")} aria-current={map ? "page" : undefined}><Icon name="map" size={15} />{t("viewMap")}</a>
+    </nav>
   );
 }
 
@@ -112,8 +131,17 @@ function CollectionMenu({ name }: { name: string }) {
       problem.value = asProblem(error);
     }
   };
+  const rebuild = async (): Promise<void> => {
+    if (!(await confirmed(t("reindexCollectionTitle", { name }), t("reindexCollectionText"), t("reindexCollection")))) return;
+    try {
+      rebuilding.value = { name, state: await api.reindexCollection(name) };
+    } catch (error) {
+      problem.value = asProblem(error);
+    }
+  };
   return (
     <>
+      <Rebuilding name={name} />
       {of !== undefined && (
         <span class="small num facts">
           {t("nChunks", { count: of.chunks })} · {of.embedding_model} · {t("dimensions", { count: of.dimension })}
@@ -121,10 +149,35 @@ function CollectionMenu({ name }: { name: string }) {
       )}
       <Menu label={t("collectionMenu")} items={[
         { label: asks ? t("askedAlready") : t("askThis"), act: () => { setPrefs({ collection: [name] }); go({ page: "chat" }); } },
+        ...(capabilities.value.map ? [{ label: t("reindexCollection"), act: () => void rebuild() }] : []),
         { label: t("searchThis"), act: () => { setPrefs({ collection: [name] }); go({ page: "search" }); } },
         ...(name === "default" ? [] : ["line" as const, { label: t("deleteCollection"), danger: true, act: () => void remove() }]),
       ]}><Icon name="more" /></Menu>
     </>
+  );
+}
+
+/** How far the new build of the collection has come; while there is one, it is looked at again and again. */
+function Rebuilding({ name }: { name: string }) {
+  const now = rebuilding.value?.name === name ? rebuilding.value.state : undefined;
+  useEffect(() => {
+    let gone = false;
+    const look = (): void => void api.collection(name).then((found) => {
+      if (gone) return;
+      const before = rebuilding.peek();
+      rebuilding.value = found.reindex === undefined ? undefined : { name, state: found.reindex };
+      if (before?.name === name && found.reindex === undefined) void loadChoices().then(() => settled.value++);
+    }, () => undefined);
+    look();
+    const timer = setInterval(() => { if (rebuilding.peek()?.name === name) look(); }, LOOK_MS);
+    return () => { gone = true; clearInterval(timer); };
+  }, [name]);
+  if (now === undefined) return null;
+  return (
+    <span class="small num rebuilding" role="status" title={now.error ?? now.embedding_model}>
+      <progress max={Math.max(1, now.total)} value={now.done} aria-hidden="true" />
+      <span class={now.error === undefined ? "" : "bad"}>{t(now.error === undefined ? "rebuilding" : "rebuildingFailed", { done: now.done, total: now.total })}</span>
+    </span>
   );
 }
 

@@ -1,23 +1,29 @@
 // What the server does now: whether it can answer, how much it has, how fast it is. Read every two seconds.
 
 import { useEffect, useState } from "preact/hooks";
-import { capabilities } from "../api/capability";
+import { knownCapabilities } from "../api/capability";
 import { api } from "../api/client";
 import { asProblem, type Problem } from "../api/problem";
+import type { StatusAnswer } from "../api/types";
 import { collections, loadChoices, providers } from "../chat/choices";
 import { bytes, duration, fixed } from "../format";
 import { number, t, tWord } from "../i18n";
 import { PageHead } from "../ui/PageHead";
 import { ProblemBox } from "../ui/ProblemBox";
 import { Chart } from "./Chart";
-import { gauge, mean, parseMetrics, rate, type Reading } from "./metrics";
+import { gauge, mean, parseMetrics, rate, sampleOf, type Reading } from "./metrics";
 
 const EVERY_MS = 2000;
 const KEPT = 150;
 
+const GAUGES = [
+  ["turns_running", "turnsRunning", number], ["queue", "queue", number], ["process_resident_memory_bytes", "memory", bytes],
+  ["database_bytes", "databaseSize", bytes], ["vectors_bytes", "vectorsSize", bytes],
+] as const;
+
 export function StatusPage() {
   const [readings, setReadings] = useState<readonly Reading[]>([]);
-  const [status, setStatus] = useState<Record<string, unknown> | undefined>(undefined);
+  const [status, setStatus] = useState<StatusAnswer | undefined>(undefined);
   const [ready, setReady] = useState<string | undefined>(undefined);
   const [problem, setProblem] = useState<Problem | undefined>(undefined);
   useEffect(() => {
@@ -25,16 +31,16 @@ export function StatusPage() {
     void loadChoices();
     let gone = false;
     const read = async (): Promise<void> => {
-      const [metrics, state, answer] = await Promise.allSettled([
-        api.metrics(), capabilities.peek().status ? api.status() : Promise.resolve(undefined), fetch("/readyz"),
-      ]);
+      const told = (await knownCapabilities()).status;
+      // The status route needs no more than the right to chat; an older server has the counters alone.
+      const sampled = told ? api.status().then((state) => { if (!gone) setStatus(state); return sampleOf(state); }) : api.metrics().then(parseMetrics);
+      const [sample, answer] = await Promise.allSettled([sampled, fetch("/readyz")]);
       if (gone) return;
-      if (metrics.status === "fulfilled") {
-        const reading = { at: performance.now(), sample: parseMetrics(metrics.value) };
+      if (sample.status === "fulfilled") {
+        const reading = { at: performance.now(), sample: sample.value };
         setReadings((before) => [...before, reading].slice(-KEPT));
         setProblem(undefined);
-      } else setProblem(asProblem(metrics.reason));
-      if (state.status === "fulfilled") setStatus(state.value);
+      } else setProblem(asProblem(sample.reason));
       setReady(answer.status === "rejected" ? "down" : answer.value.ok ? "ready" : "not_ready");
     };
     void read();
@@ -51,7 +57,6 @@ export function StatusPage() {
   // At first a minute fills the width, later all that is kept.
   const span = Math.min(EVERY_MS * KEPT, Math.max(60_000, (readings.at(-1)?.at ?? 0) - (readings[0]?.at ?? 0)));
   const until = readings.at(-1)?.at ?? 0;
-  const memory = gauge(readings, "process_resident_memory_bytes");
   return (
     <main class="statuspage" tabIndex={-1}>
       <PageHead title={t("status")}>
@@ -70,7 +75,11 @@ export function StatusPage() {
           <Chart label={t("turnsPerMinute")} points={rate(readings, "tailrace_turns_total").map((p) => ({ ...p, value: p.value * 60 }))} spanMs={span} until={until} tell={(v) => fixed(v, 1)} />
           <Chart label={t("firstDelta")} points={mean(readings, "tailrace_first_delta_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
           <Chart label={t("turnTime")} points={mean(readings, "tailrace_turn_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
-          {memory.length > 0 && <Chart label={t("memory")} points={memory} spanMs={span} until={until} tell={bytes} />}
+          <Chart label={t("toolTime")} points={mean(readings, "tailrace_tool_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
+          {GAUGES.map(([name, label, tell]) => {
+            const points = gauge(readings, name);
+            return points.length > 0 && <Chart key={name} label={t(label)} points={points} spanMs={span} until={until} tell={tell} />;
+          })}
         </section>
         <section>
           <h2>{t("collections")}</h2>

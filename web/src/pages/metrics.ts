@@ -1,5 +1,7 @@
 // The server's own counters (Prometheus text) as numbers over time. Pure.
 
+import type { StatusAnswer } from "../api/types";
+
 export type Sample = ReadonlyMap<string, number>;
 
 /** Names without their labels; values of the same name added up. `quantile` lines are left out. */
@@ -15,6 +17,34 @@ export function parseMetrics(text: string): Sample {
       found.set(name, (found.get(name) ?? 0) + value);
     }
   }
+  return found;
+}
+
+/** The same names from the status route, which needs no more than the right to chat. */
+export function sampleOf(status: StatusAnswer): Sample {
+  const { turns, tokens, tools, queues, memory, storage } = status;
+  const sum = (values: Iterable<number>): number => [...values].reduce((a, b) => a + b, 0);
+  const calls = Object.values(tools);
+  const found = new Map<string, number>([
+    ["turns_running", turns.running],
+    ["tailrace_turns_total", sum(Object.values(turns.ended))],
+    ["tailrace_tool_calls_total", turns.tool_calls + turns.tool_calls_rejected],
+    ["tailrace_tool_calls_total:rejected", turns.tool_calls_rejected],
+    ["tailrace_tokens_total:input", tokens.input],
+    ["tailrace_tokens_total:output", tokens.output],
+    ["tailrace_tool_overlap_seconds_sum", turns.tool_seconds_hidden],
+    ["tailrace_first_delta_seconds_sum", turns.first_delta_seconds.sum],
+    ["tailrace_first_delta_seconds_count", turns.first_delta_seconds.count],
+    ["tailrace_turn_seconds_sum", turns.seconds.sum],
+    ["tailrace_turn_seconds_count", turns.seconds.count],
+    ["tailrace_tool_seconds_sum", sum(calls.map((c) => c.seconds))],
+    ["tailrace_tool_seconds_count", sum(calls.map((c) => c.calls))],
+    ["queue", sum(Object.values(queues.documents))],
+    ["database_bytes", storage.database_bytes],
+  ]);
+  for (const [finish, count] of Object.entries(turns.ended)) found.set(`tailrace_turns_total:${finish}`, count);
+  if (memory.resident_bytes !== undefined) found.set("process_resident_memory_bytes", memory.resident_bytes);
+  if (storage.vectors_bytes !== undefined) found.set("vectors_bytes", storage.vectors_bytes);
   return found;
 }
 
