@@ -2,19 +2,20 @@
 
 mod embedding;
 
-use crate::config::{Config, ProviderName, ToolResults};
+use crate::config::{Config, ProviderName, ToolResults, WatchedFolder};
 use crate::engine::budget::Limits;
 use crate::engine::sub_agent::SubAgentConfig;
 use crate::engine::{EngineConfig, Keeper, StreamingEngine};
 use crate::keys::Keys;
 use crate::knowledge::VectorStore;
-use crate::knowledge::base::Base;
+use crate::knowledge::base::{AUTO, Base};
 use crate::knowledge::ingest::{Ingest, IngestOptions};
 use crate::knowledge::map::{MapOptions, Maps};
 use crate::knowledge::reconcile;
 use crate::knowledge::retrieve::{Retrieve, RetrieveOptions};
 use crate::knowledge::store::edge::EdgeStore;
 use crate::knowledge::store::qdrant::QdrantStore;
+use crate::knowledge::watch::{Queue, Watch};
 use crate::llm::LlmProvider;
 use crate::llm::anthropic::{self, Anthropic, AnthropicOptions};
 use crate::llm::extractive::Extractive;
@@ -97,6 +98,9 @@ impl Knowledge {
                 chunk_tokens: config.ingest.chunk_tokens,
                 chunk_overlap_percent: config.ingest.chunk_overlap_percent,
                 max_document_bytes: config.ingest.max_document_bytes,
+                parallel: config.ingest.parallel,
+                max_attempts: config.ingest.max_attempts,
+                keep_jobs_days: config.ingest.keep_jobs_days,
             },
         );
         let retrieve = Retrieve::new(
@@ -201,12 +205,26 @@ impl App {
         })
     }
 
-    /// Starts what runs beside requests: the ingestion queue, flushing, optimizing, metrics.
+    /// Starts what runs beside requests: the ingestion queue, watched folders, flushing, optimizing, metrics.
     pub fn start_background(&self) {
         let stop = self.shutdown.token();
         drop(self.shutdown.spawn(self.ingest.clone().run_queue(stop.clone())));
         drop(self.shutdown.spawn(self.ingest.clone().run_upkeep(stop.clone())));
         drop(self.shutdown.spawn(self.ingest.clone().run_reindexing(stop.clone())));
+        if !self.config.ingest.audit.is_zero() {
+            drop(self.shutdown.spawn(self.ingest.clone().run_audit(self.config.ingest.audit, stop.clone())));
+        }
+        for WatchedFolder { folder, collection } in self.config.ingest.watch.clone() {
+            let (ingest, stop) = (self.ingest.clone(), stop.clone());
+            let most = self.config.ingest.max_document_bytes as u64;
+            drop(self.shutdown.spawn(async move {
+                if let Err(error) = ingest.create_collection(&collection, AUTO).await {
+                    tracing::error!(%error, collection, "ingest.watch: the collection cannot follow its folder");
+                    return;
+                }
+                Watch::new(folder, most, Queue { ingest, collection }).run(stop).await;
+            }));
+        }
         drop(self.shutdown.spawn(self.keys.clone().run_expiry(stop.clone())));
         drop(self.shutdown.spawn(self.metrics.clone().upkeep(stop.clone())));
         if let Some(edge) = self.edge.clone() {

@@ -5,7 +5,9 @@ use super::Failure;
 use super::output::Output;
 use crate::app::Knowledge;
 use crate::config::Config;
+use crate::knowledge::ingest::Mended;
 use crate::knowledge::{Priority, reconcile};
+use crate::storage::audit::{self, Orphans};
 use clap::Args;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -17,6 +19,9 @@ pub struct DoctorArgs {
     /// Only ask the server at server.listen whether it is ready
     #[arg(long)]
     health: bool,
+    /// Mend what does not agree: points that were lost or that no row knows, rows that nothing leads to
+    #[arg(long)]
+    repair: bool,
 }
 
 const HEALTH: Duration = Duration::from_secs(3);
@@ -29,9 +34,16 @@ pub async fn run(config: Config, args: DoctorArgs, output: &Output) -> Result<()
     }
     let knowledge = Knowledge::open(&config).await?;
     let embedded = knowledge.base.embedders.default().embed(vec!["a test".to_owned()], Priority::Turn).await;
+    let mended = if args.repair { Some(knowledge.ingest.audit(Duration::ZERO).await) } else { None };
     let compared = reconcile::compare(&knowledge.base).await;
+    let orphans = audit::orphans(&knowledge.base.db).await;
     knowledge.close().await;
     let mut checks = Vec::new();
+    if let Some(mended) = mended.transpose()? {
+        let Mended { missing, extra, orphans } = mended;
+        let detail = format!("mended: {missing} points were missing, {extra} were extra; rows: {}", rows_of(orphans));
+        checks.push(check(true, "repair", detail));
+    }
     let model = &config.embedding.model;
     checks.push(match &embedded {
         Ok(_) => check(true, "embedding", format!("model `{model}` loads and embeds")),
@@ -48,6 +60,8 @@ pub async fn run(config: Config, args: DoctorArgs, output: &Output) -> Result<()
         );
         checks.push(check(c.agrees(), "index", detail));
     }
+    let orphans = orphans?;
+    checks.push(check(orphans.none(), "rows", format!("rows that nothing leads to: {}", rows_of(orphans))));
     let failed = checks.iter().filter(|c| c["ok"] == false).count();
     let lines: Vec<String> = checks
         .iter()
@@ -56,7 +70,16 @@ pub async fn run(config: Config, args: DoctorArgs, output: &Output) -> Result<()
         })
         .collect();
     output.result(&json!({"ok": failed == 0, "checks": checks}), &lines.join("\n"));
-    if failed == 0 { Ok(()) } else { Err(format!("{failed} checks failed").into()) }
+    match (failed, args.repair) {
+        (0, _) => Ok(()),
+        (_, true) => Err(format!("{failed} checks failed").into()),
+        (_, false) => Err(format!("{failed} checks failed; `tailrace doctor --repair` mends rows and index").into()),
+    }
+}
+
+fn rows_of(orphans: Orphans) -> String {
+    let Orphans { chunks, versions, contents, stuck } = orphans;
+    format!("{chunks} chunks, {versions} versions, {contents} uploads, {stuck} documents that nobody works on")
 }
 
 fn check(ok: bool, name: &str, detail: String) -> Value {

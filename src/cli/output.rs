@@ -51,12 +51,21 @@ impl Output {
     /// Progress over `total` steps: a bar on a terminal, nothing elsewhere (plain lines come from
     /// [`Output::note`]).
     pub fn bar(&self, total: u64) -> ProgressBar {
-        let bar = ProgressBar::new(total);
-        if self.json || !std::io::stderr().is_terminal() {
+        self.watched_bar(total).unwrap_or_else(|| {
+            let bar = ProgressBar::new(total);
             bar.set_draw_target(ProgressDrawTarget::hidden());
+            bar
+        })
+    }
+
+    /// The bar, where somebody watches.
+    pub fn watched_bar(&self, total: u64) -> Option<ProgressBar> {
+        if self.json || !std::io::stderr().is_terminal() {
+            return None;
         }
+        let bar = ProgressBar::new(total);
         let style = ProgressStyle::with_template("{bar:30.cyan} {pos}/{len} {eta} {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar
+        Some(bar)
     }
 }

@@ -6,11 +6,12 @@ use crate::config::Config;
 use crate::llm::sse::{SseDecoder, SseEvent};
 use crate::secret::Secret;
 use crate::storage::StorageError;
-use reqwest::{Client, Method, RequestBuilder, Response};
-use serde_json::Value;
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Map, Value};
 use std::net::Ipv4Addr;
 
-/// The server at `server.listen`.
+/// The server at `server.listen`. Cheap to clone.
+#[derive(Clone)]
 pub struct Remote {
     url: String,
     key: Option<Secret>,
@@ -26,7 +27,7 @@ impl Remote {
         }
     }
 
-    fn new(config: &Config) -> Result<Self, Failure> {
+    pub fn new(config: &Config) -> Result<Self, Failure> {
         let mut address = config.server.listen;
         if address.ip().is_unspecified() {
             address.set_ip(Ipv4Addr::LOCALHOST.into());
@@ -79,11 +80,20 @@ impl Remote {
     }
 
     /// Sends one file and reads what became of it.
-    pub async fn upload(&self, path: &str, uri: &str, content: &[u8]) -> Result<Value, Failure> {
+    pub async fn upload(
+        &self,
+        path: &str,
+        uri: &str,
+        content: &[u8],
+        metadata: &Map<String, Value>,
+    ) -> Result<Value, Failure> {
         let border = uuid::Uuid::now_v7().simple().to_string();
         let name: String = uri.chars().map(|c| if c == '"' || c.is_control() { '_' } else { c }).collect();
+        let about = serde_json::to_string(metadata)?;
+        let about = format!("--{border}\r\ncontent-disposition: form-data; name=\"metadata\"\r\n\r\n{about}\r\n");
         let head = format!("--{border}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n");
-        let body = [head.as_bytes(), content, format!("\r\n--{border}--\r\n").as_bytes()].concat();
+        let end = format!("\r\n--{border}--\r\n");
+        let body = [about.as_bytes(), head.as_bytes(), content, end.as_bytes()].concat();
         let kind = format!("multipart/form-data; boundary={border}");
         let request = self.request(Method::POST, path).header("content-type", kind).body(body);
         Ok(self.sent(request).await?.json().await?)
@@ -109,12 +119,28 @@ impl Remote {
     }
 }
 
+/// The server's no, in its own words.
+#[derive(Debug, thiserror::Error)]
+#[error("{detail}")]
+pub struct Refused {
+    status: StatusCode,
+    detail: String,
+}
+
+impl Refused {
+    /// Asking again would not help.
+    pub fn for_good(&self) -> bool {
+        self.status.is_client_error() && self.status != StatusCode::TOO_MANY_REQUESTS
+    }
+}
+
 /// The response, or the problem's own words.
 async fn accepted(response: Response) -> Result<Response, Failure> {
-    if response.status().is_success() {
+    let status = response.status();
+    if status.is_success() {
         return Ok(response);
     }
-    let status = response.status();
     let problem: Value = response.json().await.unwrap_or_default();
-    Err(problem["detail"].as_str().map_or_else(|| format!("the server answered {status}"), str::to_owned).into())
+    let detail = problem["detail"].as_str().map_or_else(|| format!("the server answered {status}"), str::to_owned);
+    Err(Refused { status, detail }.into())
 }

@@ -19,7 +19,7 @@ mod tools;
 
 pub use embedding::{Embedding, Models, OpenaiEmbedding};
 pub use engine::{Engine, Turns};
-pub use ingest::{Ingest, ToolResults};
+pub use ingest::{Ingest, ToolResults, WatchedFolder};
 pub use llm::{Anthropic, Llm, Local, Openai, ProviderName};
 pub use map::Map;
 pub use messages::{Format, Level, Locale, Log, Messages};

@@ -38,9 +38,13 @@ impl Caller {
         self.key_id().map_or(Owner::Any, Owner::Key)
     }
 
+    /// The only collections that this one may use; `None`: all.
+    pub fn collections(&self) -> Option<&[String]> {
+        self.key.as_ref().and_then(|key| key.collections.as_deref())
+    }
+
     pub fn sees(&self, collection: &str) -> bool {
-        let limited = self.key.as_ref().and_then(|key| key.collections.as_ref());
-        limited.is_none_or(|names| names.iter().any(|name| name == collection))
+        self.collections().is_none_or(|names| names.iter().any(|name| name == collection))
     }
 
     /// # Errors

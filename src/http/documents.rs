@@ -9,7 +9,8 @@ use crate::knowledge::error::KnowledgeError;
 use crate::knowledge::ingest::Change;
 use crate::storage::chunks::{self, LiveChunk};
 use crate::storage::conversations;
-use crate::storage::documents::{self, DocumentKey, StoredDocument};
+use crate::storage::documents::{self, DocumentKey, DocumentStatus, StoredDocument};
+use crate::storage::jobs::Job;
 use crate::storage::versions::{self, VersionInShort};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::header;
@@ -52,8 +53,16 @@ struct DocumentWire {
     title: String,
     uri: String,
     status: &'static str,
-    /// Where the work is; the same word as `status` until it is done.
+    /// Where the work is, or where it was when it failed.
     stage: &'static str,
+    /// Of the work that goes on, or failed: chunks that are stored, of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    done: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u64>,
+    /// The newest job about it, where that is not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job_id: Option<Uuid>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,6 +94,9 @@ impl From<StoredDocument> for DocumentWire {
             uri: d.description.uri,
             status,
             stage: status,
+            done: None,
+            total: None,
+            job_id: None,
             error: d.error.map(|(code, message)| json!({"code": code, "message": message})),
             version,
             hash,
@@ -99,6 +111,34 @@ impl From<StoredDocument> for DocumentWire {
     }
 }
 
+impl DocumentWire {
+    /// With what its newest job says.
+    fn with(mut self, job: Option<&Job>) -> Self {
+        if let Some(job) = job.filter(|_| self.status != DocumentStatus::Indexed.as_str()) {
+            // While the job runs it knows better than the row.
+            if !job.status.has_ended() {
+                self.status = job.status.as_str();
+            }
+            self.stage = job.stage.as_str();
+            self.job_id = Some(job.id);
+            (self.done, self.total) = (Some(job.done), Some(job.total));
+        }
+        self
+    }
+}
+
+/// Documents with what their jobs say of them.
+async fn with_jobs(app: &AppState, collection: &str, found: Vec<StoredDocument>) -> Result<Vec<DocumentWire>, Problem> {
+    let open = found.iter().filter(|d| d.status != DocumentStatus::Indexed);
+    let open: Vec<&str> = open.map(|d| d.key.id.as_str()).collect();
+    let jobs = app.ingest.jobs_of(collection, &open).await?;
+    let wire = found.into_iter().map(|document| {
+        let job = jobs.iter().find(|job| job.document_id.as_deref() == Some(document.key.id.as_str()));
+        DocumentWire::from(document).with(job)
+    });
+    Ok(wire.collect())
+}
+
 async fn list(
     State(app): State<AppState>,
     Path(collection): Path<String>,
@@ -111,7 +151,7 @@ async fn list(
     }
     let found = documents::list(&app.base.db, &collection, params.after.as_deref(), limit).await?;
     let next = (found.len() == limit as usize).then(|| found.last().map(|d| d.key.id.clone())).flatten();
-    let found: Vec<DocumentWire> = found.into_iter().map(Into::into).collect();
+    let found = with_jobs(&app, &collection, found).await?;
     let mut answer = json!({ "documents": found });
     if let Some(next) = next {
         answer["next"] = next.into();
@@ -142,8 +182,11 @@ async fn find(
     let found = load(&app, &caller, collection, id).await?;
     let versions = versions::of_document(&app.base.db, &found.key).await?;
     let cited_in = conversations::citing(&app.base.db, &found.key.id, caller.key_id(), MOST_CITING).await?;
+    let collection = found.key.collection.clone();
+    let mut found = with_jobs(&app, &collection, vec![found]).await?;
+    let document = found.pop().ok_or_else(|| Problem::internal(&"a document was lost on its way"))?;
     Ok(Json(FullDocument {
-        document: found.into(),
+        document,
         versions: versions.into_iter().map(Into::into).collect(),
         cited_in: cited_in.into_iter().map(|(id, title)| CitingWire { id, title }).collect(),
     }))

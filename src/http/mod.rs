@@ -11,6 +11,7 @@ mod documents;
 pub mod frame;
 pub mod guard;
 mod health;
+mod jobs;
 pub mod keys;
 mod map;
 mod openapi;
@@ -47,6 +48,7 @@ pub fn router(state: AppState, guard: Guard) -> Router {
         .merge(chat::router())
         .merge(collections::router())
         .merge(documents::router())
+        .merge(jobs::router())
         .merge(search::router())
         .merge(conversations::router())
         .merge(turns::router())

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::DropGuard;
 
 /// Silence after which a comment line is sent.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// Follows the log to its end. `guard` is dropped with the response: what a reader that goes away takes with it.
 /// It also ends, without `[DONE]`, when the caller's key does.
@@ -27,7 +27,11 @@ pub fn response(reader: LogReader, guard: Option<DropGuard>, caller: &Caller) ->
         Some((Ok::<Bytes, Infallible>(bytes), open.then_some(following)))
     });
     let frames = frames.take_until(caller.gone().cancelled_owned());
-    let mut response = Body::from_stream(frames).into_response();
+    headers(Body::from_stream(frames).into_response())
+}
+
+/// What every event stream says of itself.
+pub fn headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

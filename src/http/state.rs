@@ -94,7 +94,9 @@ impl From<KnowledgeError> for Problem {
             | KnowledgeError::NotIndexed(_)
             | KnowledgeError::NotAFinding(_)
             | KnowledgeError::Overtaken
+            | KnowledgeError::Cancelled
             | KnowledgeError::DefaultStays => StatusCode::CONFLICT,
+            KnowledgeError::Stopping => return Self::unavailable(error.code(), error.to_string()),
             KnowledgeError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             KnowledgeError::Extract(refused) => extract_status(refused),
             KnowledgeError::BadName(_)

@@ -2,9 +2,9 @@
 //! taken in or refused by itself; one bad file does not stop the others.
 
 use super::body::{self, QueryOf};
+use super::caller::Caller;
 use super::problem::Problem;
 use super::state::AppState;
-use crate::knowledge::Priority;
 use crate::knowledge::identity;
 use crate::knowledge::ingest::NewDocument;
 use axum::Json;
@@ -18,8 +18,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-/// Documents of one request that are ingested at the same time with `?wait=true`.
-const AT_ONCE: usize = 4;
+/// Documents of one request that are taken in at the same time: they share commits. How many are worked on at a time
+/// is `ingest.parallel`.
+const AT_ONCE: usize = 64;
 /// Documents in one request.
 const MAX_DOCUMENTS: usize = 1000;
 
@@ -33,6 +34,7 @@ pub(super) struct UploadParams {
 pub(super) async fn upload(
     State(app): State<AppState>,
     Path(collection): Path<String>,
+    caller: Caller,
     QueryOf(params): QueryOf<UploadParams>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -59,7 +61,7 @@ pub(super) async fn upload(
     }
     let wait = params.wait;
     let outcomes: Vec<Outcome> =
-        stream::iter(documents).map(|document| one(&app, document, wait)).buffered(AT_ONCE).collect().await;
+        stream::iter(documents).map(|document| one(&app, &caller, document, wait)).buffered(AT_ONCE).collect().await;
     let watermark = crate::storage::collections::watermark(&app.base.db).await?;
     Ok(answer(&outcomes, wait, watermark))
 }
@@ -69,36 +71,35 @@ type Sent = Result<NewDocument, (String, Problem)>;
 
 enum Outcome {
     Taken(Value),
-    Refused { id: String, problem: Problem },
+    Refused { id: String, job: Option<Uuid>, problem: Problem },
 }
 
-async fn one(app: &AppState, sent: Sent, wait: bool) -> Outcome {
+async fn one(app: &AppState, caller: &Caller, sent: Sent, wait: bool) -> Outcome {
     let document = match sent {
         Ok(document) => document,
-        Err((id, problem)) => return Outcome::Refused { id, problem },
+        Err((id, problem)) => return Outcome::Refused { id, job: None, problem },
     };
     let id = document.id.clone().unwrap_or_else(|| match &document.uri {
         Some(uri) => identity::document_id(&document.collection, uri),
         None => String::new(),
     });
-    let taken = if wait {
-        app.ingest.document(document, Priority::Bulk).await.map(|done| {
-            json!({
-                "id": done.document_id, "job_id": Uuid::now_v7(), "status": done.status.as_str(),
-                "unchanged": done.unchanged, "version": done.version, "chunks": done.chunks, "notes": done.notes,
-            })
-        })
-    } else {
-        app.ingest.accept(document).await.map(|accepted| {
-            json!({
-                "id": accepted.document_id, "job_id": accepted.job_id, "status": accepted.status.as_str(),
-                "unchanged": accepted.unchanged,
-            })
-        })
+    let accepted = match app.ingest.accept(document, caller.key_id(), wait).await {
+        Ok(accepted) => accepted,
+        Err(error) => return Outcome::Refused { id, job: None, problem: error.into() },
     };
-    match taken {
-        Ok(value) => Outcome::Taken(value),
-        Err(error) => Outcome::Refused { id, problem: error.into() },
+    let job = accepted.job_id;
+    if !wait {
+        return Outcome::Taken(json!({
+            "id": accepted.document_id, "job_id": job, "status": accepted.status.as_str(),
+            "unchanged": accepted.unchanged,
+        }));
+    }
+    match accepted.end().await {
+        Ok(done) => Outcome::Taken(json!({
+            "id": done.document_id, "job_id": job, "status": done.status.as_str(), "unchanged": done.unchanged,
+            "version": done.version, "chunks": done.chunks, "notes": done.notes,
+        })),
+        Err(error) => Outcome::Refused { id, job: Some(job), problem: error.into() },
     }
 }
 
@@ -112,8 +113,8 @@ fn answer(outcomes: &[Outcome], wait: bool, watermark: i64) -> Response {
         .iter()
         .map(|outcome| match outcome {
             Outcome::Taken(value) => value.clone(),
-            Outcome::Refused { id, problem } => {
-                json!({"id": id, "status": "failed", "unchanged": false, "error": problem.to_value()})
+            Outcome::Refused { id, job, problem } => {
+                json!({"id": id, "job_id": job, "status": "failed", "unchanged": false, "error": problem.to_value()})
             }
         })
         .collect();

@@ -3,6 +3,7 @@
 //! Invariant: a collection that another embedding model built is refused here, before anything is
 //! embedded or searched.
 
+use super::attention::Attention;
 use super::embed::Embedders;
 use super::error::KnowledgeError;
 use super::keyword::{Keywords, Language};
@@ -34,6 +35,8 @@ pub struct Base {
     /// The same, by builds.
     pub builds: Arc<Builds>,
     pub embedders: Embedders,
+    /// Bulk work asks it before it computes.
+    pub attention: Attention,
     keywords: Arc<Mutex<HashMap<Language, Keywords>>>,
     bulk: Arc<Semaphore>,
     turns: Arc<Semaphore>,
@@ -48,6 +51,7 @@ impl Base {
             store: Arc::clone(&builds) as Arc<dyn VectorStore>,
             builds,
             embedders: embedders.into(),
+            attention: Attention::default(),
             keywords: Arc::default(),
             bulk: Arc::new(Semaphore::new(cores)),
             turns: Arc::new(Semaphore::new(TURN_READERS)),
@@ -112,11 +116,15 @@ impl Base {
             Priority::Turn => Arc::clone(&self.turns),
             Priority::Bulk => Arc::clone(&self.bulk),
         };
+        let aside = match priority {
+            Priority::Turn => None,
+            Priority::Bulk => self.attention.turn_aside().await,
+        };
         // The gate is never closed.
         let permit = gate.acquire_owned().await.map_err(|_| KnowledgeError::Storage(StorageError::Closed))?;
         tokio::task::spawn_blocking(move || {
             let done = work();
-            drop(permit);
+            drop((permit, aside));
             done
         })
         .await

@@ -52,6 +52,10 @@ pub enum KnowledgeError {
     BadSearch(&'static str),
     #[error("the document was deleted or sent again while it was being read")]
     Overtaken,
+    #[error("it was cancelled while it was being read")]
+    Cancelled,
+    #[error("the server is stopping: it goes on with the document when it starts again")]
+    Stopping,
     /// The document as such makes the reader fail; the process goes on.
     #[error("the document could not be read: {0}")]
     Reader(String),
@@ -64,6 +68,11 @@ pub enum KnowledgeError {
 }
 
 impl KnowledgeError {
+    /// Whether the trouble is not the document's: the same may work later.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Embed(_) | Self::Store(_) | Self::Storage(_) | Self::Stopping)
+    }
+
     /// A stable word for clients.
     pub fn code(&self) -> &'static str {
         match self {
@@ -85,6 +94,8 @@ impl KnowledgeError {
             Self::Filter(_) => "bad_filter",
             Self::BadSearch(_) => "bad_search",
             Self::Overtaken => "overtaken",
+            Self::Cancelled => "cancelled",
+            Self::Stopping => "stopping",
             Self::Reader(_) => "reader_failed",
             Self::Embed(EmbedError::ModelMissing(_)) => "model_missing",
             Self::Embed(EmbedError::Failed(_)) => "embedding_failed",

@@ -2,6 +2,7 @@
 //! SQL holds the truth; the vector store is an index over it that can be rebuilt.
 //! Ports: [`Embedder`], [`VectorStore`].
 
+pub mod attention;
 pub mod base;
 pub mod chunker;
 pub mod embed;
@@ -18,6 +19,7 @@ pub mod reconcile;
 pub mod retrieve;
 pub mod store;
 pub mod walk;
+pub mod watch;
 
 use async_trait::async_trait;
 use filter::Filter;

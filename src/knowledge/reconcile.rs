@@ -9,9 +9,9 @@ use super::ingest::Ingest;
 use super::store::builds::Numbers;
 use super::{Priority, StoreError};
 use crate::storage::collections::{self, Collection};
-use crate::storage::documents::{self, DocumentStatus};
+use crate::storage::documents;
 use crate::storage::points::{self, PointCursor, StoredPoint};
-use crate::storage::{generations, tombstones, uploads};
+use crate::storage::{generations, jobs, tombstones};
 use std::collections::HashSet;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -63,7 +63,7 @@ pub async fn start(base: &Base, ingest: &Ingest) -> Result<Reconciled, Knowledge
     let mut done = Reconciled::default();
     let mut suspects = HashSet::new();
     for document in documents::building(&base.db).await? {
-        let waits = uploads::waits(&base.db, &document.key).await?;
+        let waits = !jobs::unfinished(&base.db, &document.key).await?.is_empty();
         let why = "the server stopped while it was being read: send it again";
         if let Some(version) = document.building {
             let (key, code) = (document.key.clone(), "interrupted");
@@ -74,10 +74,8 @@ pub async fn start(base: &Base, ingest: &Ingest) -> Result<Reconciled, Knowledge
         }
         suspects.insert(document.key.collection);
     }
-    for key in uploads::documents(&base.db).await? {
-        documents::set_status(&base.db, key, DocumentStatus::Queued).await?;
-        done.queued += 1;
-    }
+    // Nobody else works on this database: every lease is of a process that has ended.
+    done.queued = jobs::release(&base.db, i64::MAX, ingest.max_attempts()).await?.queued;
     let builds = generations::list(&base.db).await?;
     for collection in collections::list(&base.db).await? {
         let aside = builds.iter().find(|build| build.collection == collection.name && !build.leaving);
@@ -164,7 +162,7 @@ async fn replay(base: &Base, collection: &Collection, seq: i64) -> Result<u64, K
     }
 }
 
-async fn put(base: &Base, collection: &Collection, stored: Vec<StoredPoint>) -> Result<u64, KnowledgeError> {
+pub(super) async fn put(base: &Base, collection: &Collection, stored: Vec<StoredPoint>) -> Result<u64, KnowledgeError> {
     let keywords = base.keywords(&collection.keyword_language)?;
     let made = base.off_runtime(Priority::Bulk, move || Base::points(&keywords, stored)).await??;
     let count = made.len() as u64;

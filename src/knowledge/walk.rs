@@ -1,7 +1,8 @@
 //! Which files a folder offers for ingestion, and which were passed over and why.
 //!
-//! Invariants: the order is the same each time; no file is found twice; two files never share a URI; symbolic
-//! links are not followed, so that a folder cannot name what is outside of it, and loops cannot happen.
+//! Invariants: the order is the same each time; no file is found twice; two files never share a URI, and those of two
+//! folders do not either, unless the folders are called the same; symbolic links are not followed, so that a folder
+//! cannot name what is outside of it, and loops cannot happen.
 
 use super::extract::{self, ExtractError, RawDocument};
 use ignore::{DirEntry, WalkBuilder};
@@ -9,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 use unicode_normalization::UnicodeNormalization;
 
 /// A file to be read.
@@ -16,10 +18,17 @@ use unicode_normalization::UnicodeNormalization;
 pub struct FoundFile {
     /// As it can be opened from the working directory.
     pub path: PathBuf,
-    /// The path relative to the given folder, with `/`, in NFC. Where several given folders hold the same one, the
-    /// folder's name stands before it.
+    /// Of a given folder: its name and the path below it. A file that is given itself: its path as given, or its name
+    /// after its folder's where that path leads up or begins at the root. With `/`, in NFC.
     pub uri: String,
+    pub stamp: Stamp,
+}
+
+/// What changes when a file does, as far as can be told without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
     pub bytes_len: u64,
+    pub modified: Option<SystemTime>,
 }
 
 /// A file that was passed over. Hidden files, and what `.gitignore` names, are not mentioned.
@@ -59,6 +68,11 @@ const HEAD: u64 = 8 << 10;
 /// Goes through files and folders, in the order given, below each in the order of names. Blocking I/O.
 /// A path that is given itself is taken even if it is hidden or ignored.
 pub fn walk(paths: &[PathBuf], max_bytes: u64) -> Found {
+    walk_again(paths, max_bytes, &HashMap::new())
+}
+
+/// The same, without looking into files that are as they were `before`.
+pub fn walk_again(paths: &[PathBuf], max_bytes: u64, before: &HashMap<PathBuf, Stamp>) -> Found {
     let mut found = Found::default();
     let mut seen = HashSet::new();
     // The root and the path below it of each file found.
@@ -67,7 +81,7 @@ pub fn walk(paths: &[PathBuf], max_bytes: u64) -> Found {
         for entry in walker(root) {
             let (path, result) = match entry {
                 Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_dir()) => continue,
-                Ok(entry) => (entry.path().to_owned(), look(root, &entry, max_bytes)),
+                Ok(entry) => (entry.path().to_owned(), look(root, &entry, max_bytes, before)),
                 Err(error) => (path_of(&error).unwrap_or(root).to_owned(), Err(Skip::Unreadable(reason(&error)))),
             };
             // Another given path may have led here already.
@@ -75,9 +89,10 @@ pub fn walk(paths: &[PathBuf], max_bytes: u64) -> Found {
                 continue;
             }
             match result {
-                Ok((uri, bytes_len)) => {
-                    places.push((root.clone(), uri.clone()));
-                    found.files.push(FoundFile { path, uri, bytes_len });
+                Ok((below, stamp)) => {
+                    let uri = named(root, &below);
+                    places.push((root.clone(), below));
+                    found.files.push(FoundFile { path, uri, stamp });
                 }
                 Err(why) => found.skipped.push(Skipped { path, why }),
             }
@@ -95,8 +110,13 @@ fn walker(root: &Path) -> ignore::Walk {
     builder.build()
 }
 
-/// The file's URI below the root and its size.
-fn look(root: &Path, entry: &DirEntry, max_bytes: u64) -> Result<(String, u64), Skip> {
+/// The file's path below the root, and its stamp.
+fn look(
+    root: &Path,
+    entry: &DirEntry,
+    max_bytes: u64,
+    before: &HashMap<PathBuf, Stamp>,
+) -> Result<(String, Stamp), Skip> {
     let path = entry.path();
     if entry.depth() > 0 && entry.path_is_symlink() {
         return Err(Skip::Symlink);
@@ -111,11 +131,31 @@ fn look(root: &Path, entry: &DirEntry, max_bytes: u64) -> Result<(String, u64), 
     if metadata.len() > max_bytes {
         return Err(Skip::TooLarge { bytes: metadata.len(), limit: max_bytes });
     }
+    let stamp = Stamp { bytes_len: metadata.len(), modified: metadata.modified().ok() };
+    if before.get(path) == Some(&stamp) {
+        return Ok((uri, stamp));
+    }
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
     read.map_err(|e| Skip::Unreadable(e.to_string()))?;
     extract::may_be_read(&RawDocument { bytes: &head, name: &uri, mime: None })?;
-    Ok((uri, metadata.len()))
+    Ok((uri, stamp))
+}
+
+/// What stands before the paths below a folder: its own name, wherever it is. `.` and `..` have one too.
+pub fn folder_name(folder: &Path) -> String {
+    let name = |folder: &Path| folder.file_name().map(Path::new).and_then(uri);
+    name(folder).or_else(|| name(&folder.canonicalize().ok()?)).unwrap_or_default()
+}
+
+fn named(root: &Path, below: &str) -> String {
+    let joined = |name: String| format!("{name}/{below}").trim_start_matches('/').to_owned();
+    if root.is_dir() {
+        return joined(folder_name(root));
+    }
+    let plain = root.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let folder = || root.canonicalize().ok().and_then(|path| path.parent().map(folder_name));
+    if plain { uri(root).unwrap_or_default() } else { joined(folder().unwrap_or_default()) }
 }
 
 /// A relative path with `/` between its parts, in NFC. `None` if a part is not UTF-8.
@@ -131,23 +171,14 @@ fn uri(path: &Path) -> Option<String> {
     (!out.is_empty()).then_some(out)
 }
 
-/// Puts the folder's name before URIs that several folders share; where the folders are named alike too, the
-/// path as it was given; at last a number.
+/// Where folders that are called the same hold the same name, the folder's path as it was given stands before it; at last
+/// a number.
 fn tell_apart(files: &mut [FoundFile], places: &[(PathBuf, String)]) {
-    let name = |root: &Path| {
-        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-        root.file_name().map(Path::new).and_then(uri).unwrap_or_default()
-    };
-    let longer: [&dyn Fn(&Path) -> String; 2] = [&name, &|root| uri(root).unwrap_or_default()];
-    for prefix in longer {
-        let shared = shared(files);
-        for (file, (root, below)) in files.iter_mut().zip(places) {
-            // A file that was given itself has no folder below which it is.
-            let folder = if root.is_file() { root.parent().unwrap_or(root) } else { root };
-            if shared.contains(&file.uri) {
-                file.uri = format!("{}/{below}", prefix(folder)).trim_start_matches('/').to_owned();
-            }
-        }
+    let twice = shared(files);
+    for (file, (root, below)) in files.iter_mut().zip(places).filter(|(file, _)| twice.contains(&file.uri)) {
+        // A file that was given itself has no folder below which it is.
+        let folder = if root.is_file() { root.parent().unwrap_or(root) } else { root };
+        file.uri = format!("{}/{below}", uri(folder).unwrap_or_default()).trim_start_matches('/').to_owned();
     }
     let shared = shared(files);
     let mut numbers: HashMap<String, usize> = HashMap::new();
@@ -201,8 +232,10 @@ mod tests {
         folder
     }
 
+    /// URIs without the temporary folder's name, which begins with a dot.
     fn uris(found: &Found) -> Vec<&str> {
-        found.files.iter().map(|file| file.uri.as_str()).collect()
+        let below = |uri: &str| if uri.starts_with(".tmp") { uri.find('/').map_or(0, |at| at + 1) } else { 0 };
+        found.files.iter().map(|file| &file.uri[below(&file.uri)..]).collect()
     }
 
     #[test]
@@ -224,7 +257,7 @@ mod tests {
         ]);
         let found = walk(&[folder.path().to_owned()], 1_000);
         assert_eq!(uris(&found), ["a/readme.md", "a/z.txt", "b.md", "c/readme.md"]);
-        assert_eq!(found.files.iter().map(|f| f.bytes_len).collect::<Vec<_>>(), [5, 1, 3, 4]);
+        assert_eq!(found.files.iter().map(|f| f.stamp.bytes_len).collect::<Vec<_>>(), [5, 1, 3, 4]);
         let skipped: Vec<(String, String)> = found
             .skipped
             .iter()
@@ -255,16 +288,47 @@ mod tests {
             ("x/a/readme.md", "gamma"),
         ]);
         let at = |name: &str| folder.path().join(name);
-        let found = walk(&[at("a"), at("b")], 100);
-        assert_eq!(uris(&found), ["a/readme.md", "more.md", "b/readme.md"]);
-        let found = walk(&[at("a/readme.md"), at("b/readme.md")], 100);
-        assert_eq!(uris(&found), ["a/readme.md", "b/readme.md"]);
+        // Together, and each by itself.
+        for (paths, want) in [
+            (vec!["a", "b"], vec!["a/readme.md", "b/more.md", "b/readme.md"]),
+            (vec!["a"], vec!["a/readme.md"]),
+            (vec!["b"], vec!["b/more.md", "b/readme.md"]),
+            (vec!["a/readme.md", "b/readme.md"], vec!["a/readme.md", "b/readme.md"]),
+            (vec!["x/../b/more.md"], vec!["b/more.md"]),
+            (vec!["b/."], vec!["b/more.md", "b/readme.md"]),
+        ] {
+            let paths: Vec<PathBuf> = paths.into_iter().map(at).collect();
+            assert_eq!(uris(&walk(&paths, 100)), want, "{paths:?}");
+        }
         let found = walk(&[at("a"), at("x/a")], 100);
         let uris = uris(&found);
         assert!(
             uris[0] != uris[1] && uris[0].ends_with("a/readme.md") && uris[1].ends_with("x/a/readme.md"),
             "{uris:?}"
         );
+    }
+
+    #[test]
+    fn a_file_that_is_given_itself_is_called_as_it_was_given() {
+        for (root, below, want) in [
+            ("notes.md", "notes.md", "notes.md"),
+            ("./notes.md", "notes.md", "notes.md"),
+            ("docs/no\u{308}tes.md", "no\u{308}tes.md", "docs/n\u{f6}tes.md"),
+        ] {
+            assert_eq!(named(Path::new(root), below), want);
+        }
+    }
+
+    #[test]
+    fn what_is_as_it_was_is_not_looked_into_again() {
+        let folder = folder(&[("a.bin", "\0\u{1}\0\u{2}"), ("b.md", "b")]);
+        let paths = [folder.path().to_owned()];
+        let path = folder.path().join("a.bin");
+        let metadata = fs::metadata(&path).unwrap();
+        let stamp = Stamp { bytes_len: 4, modified: metadata.modified().ok() };
+        assert_eq!(uris(&walk_again(&paths, 100, &HashMap::from([(path.clone(), stamp)]))), ["a.bin", "b.md"]);
+        let other = Stamp { bytes_len: 5, ..stamp };
+        assert_eq!(uris(&walk_again(&paths, 100, &HashMap::from([(path, other)]))), ["b.md"]);
     }
 
     #[test]
@@ -278,9 +342,9 @@ mod tests {
     fn what_is_given_itself_is_taken() {
         let folder =
             folder(&[(".gitignore", "docs/\n*.tmp\n"), ("docs/a.md", "a"), ("docs/b.tmp", "b"), (".notes.md", "n")]);
-        assert_eq!(uris(&walk(&[folder.path().join("docs")], 100)), ["a.md"]);
+        assert_eq!(uris(&walk(&[folder.path().join("docs")], 100)), ["docs/a.md"]);
         assert_eq!(uris(&walk(&[folder.path().join(".notes.md")], 100)), [".notes.md"]);
-        assert_eq!(uris(&walk(&[folder.path().join("docs/b.tmp")], 100)), ["b.tmp"]);
+        assert_eq!(uris(&walk(&[folder.path().join("docs/b.tmp")], 100)), ["docs/b.tmp"]);
     }
 
     #[test]
@@ -309,6 +373,6 @@ mod tests {
         );
         // A link that is given itself is meant.
         std::os::unix::fs::symlink(outside.path(), folder.path().join("given")).unwrap();
-        assert_eq!(uris(&walk(&[folder.path().join("given")], 100)), ["secret.txt"]);
+        assert_eq!(uris(&walk(&[folder.path().join("given")], 100)), ["given/secret.txt"]);
     }
 }

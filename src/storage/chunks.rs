@@ -6,7 +6,7 @@
 use super::column::{self, bigint, count, get, json, now_ms, optional_count, small, uuid};
 use super::db::{Connection, Db, Driver, Row};
 use super::documents::{Description, DocumentKey};
-use super::{StorageError, collections, versions};
+use super::{StorageError, collections, jobs, versions};
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
 use sqlx::QueryBuilder;
@@ -62,6 +62,8 @@ pub struct FinishedVersion {
     pub rebuilt: bool,
     /// Chunks that have not been stored yet.
     pub last: Vec<NewChunk>,
+    /// The job that this ends.
+    pub job: Option<Uuid>,
 }
 
 /// A chunk that a search may show, with its document's description.
@@ -166,8 +168,11 @@ async fn finish_rows(connection: &mut Connection, done: &FinishedVersion) -> Res
     .bind(done.version)
     .bind(seq)
     .bind(now)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
+    if let Some(job) = done.job {
+        jobs::indexed(connection, job, done.chunks).await?;
+    }
     Ok(seq)
 }
 

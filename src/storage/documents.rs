@@ -150,6 +150,24 @@ pub async fn list(
     rows.iter().map(read).collect()
 }
 
+/// Id, URI and metadata of the documents of the collection's own scope whose URI begins with `prefix`.
+pub async fn below(
+    db: &Db,
+    collection: &str,
+    prefix: &str,
+) -> Result<Vec<(String, String, Map<String, Value>)>, StorageError> {
+    let rows = sqlx::query(
+        "SELECT id, uri, metadata FROM documents WHERE collection = $1 AND scope = 'collection' \
+         AND SUBSTR(uri, 1, $2) = $3",
+    )
+    .bind(collection)
+    .bind(i64::try_from(prefix.chars().count()).unwrap_or(i64::MAX))
+    .bind(prefix)
+    .fetch_all(db.readers())
+    .await?;
+    rows.iter().map(|row| Ok((get(row, "id")?, get(row, "uri")?, json(row, "metadata")?))).collect()
+}
+
 /// Every document of which a version is being built, or was when the process ended.
 pub async fn building(db: &Db) -> Result<Vec<StoredDocument>, StorageError> {
     let rows =

@@ -3,6 +3,7 @@
 //! Invariant: when a write's future resolves with `Ok`, its rows have survived kill -9.
 
 pub mod api_keys;
+pub mod audit;
 pub mod chunks;
 pub mod collections;
 mod column;
@@ -11,6 +12,7 @@ mod db;
 pub mod documents;
 mod folder;
 pub mod generations;
+pub mod jobs;
 pub mod mapped;
 pub mod messages;
 pub mod points;
@@ -19,7 +21,6 @@ pub mod summaries;
 pub mod tombstones;
 pub mod turn_log;
 pub mod turns;
-pub mod uploads;
 pub mod versions;
 
 pub use db::{Db, DbOptions};

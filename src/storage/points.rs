@@ -8,6 +8,7 @@ use super::generations::Build;
 use super::{StorageError, collections};
 use futures_util::FutureExt;
 use sqlx::{AssertSqlSafe, QueryBuilder};
+use std::collections::HashSet;
 use uuid::Uuid;
 
 /// What a point is made from.
@@ -121,6 +122,22 @@ async fn select_ids(db: &Db, select: &str, collection: &str, ids: &[Uuid]) -> Re
     }
     sql.push(")");
     sql.build().fetch_all(db.readers()).await?.iter().map(read).collect()
+}
+
+/// Of these points those that no row knows, whether its version is live, kept or being built.
+pub async fn without_rows(db: &Db, ids: &[Uuid]) -> Result<Vec<Uuid>, StorageError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut sql = QueryBuilder::<Driver>::new("SELECT point_id FROM chunks WHERE point_id IN (");
+    let mut list = sql.separated(", ");
+    for id in ids {
+        list.push_bind(id.to_string());
+    }
+    sql.push(")");
+    let rows = sql.build().fetch_all(db.readers()).await?;
+    let known = rows.iter().map(|row| uuid(row, "point_id")).collect::<Result<HashSet<_>, _>>()?;
+    Ok(ids.iter().filter(|id| !known.contains(*id)).copied().collect())
 }
 
 /// Ids of all points of a collection, in no order.

@@ -5,12 +5,13 @@
 use super::column::{bigint, get, now_ms, uuid};
 use super::db::{Connection, Db};
 use super::documents::DocumentKey;
-use super::{StorageError, collections};
+use super::{StorageError, collections, jobs};
 use futures_util::FutureExt;
 use uuid::Uuid;
 
 /// An attempt has failed: its chunks go, `points` and theirs become tombstones, and the row says why
-/// unless another attempt has begun since. A version that was live stays so.
+/// unless another attempt has begun since. A version that was live stays so, and so does this one if it has become
+/// live: whoever gave the attempt up may not have heard of its last commit.
 pub async fn fail(
     db: &Db,
     key: DocumentKey,
@@ -21,6 +22,15 @@ pub async fn fail(
 ) -> Result<(), StorageError> {
     db.write(move |connection| {
         async move {
+            let live: Option<Option<i64>> =
+                sqlx::query_scalar("SELECT live_version FROM documents WHERE collection = $1 AND id = $2")
+                    .bind(&key.collection)
+                    .bind(&key.id)
+                    .fetch_optional(&mut *connection)
+                    .await?;
+            if live.flatten() == Some(version) {
+                return Ok(());
+            }
             let seq = collections::next_seq(connection).await?;
             bury_version(connection, &key, version, seq).await?;
             for point in points {
@@ -131,12 +141,12 @@ pub async fn delete(db: &Db, key: DocumentKey) -> Result<Option<u64>, StorageErr
 
 async fn delete_rows(connection: &mut Connection, key: &DocumentKey, seq: i64) -> Result<(), StorageError> {
     bury_versions_except(connection, key, &[], seq).await?;
-    for statement in [
-        "DELETE FROM uploads WHERE collection = $1 AND document_id = $2",
-        "DELETE FROM documents WHERE collection = $1 AND id = $2",
-    ] {
-        sqlx::query(statement).bind(&key.collection).bind(&key.id).execute(&mut *connection).await?;
-    }
+    jobs::forget_document(connection, key).await?;
+    sqlx::query("DELETE FROM documents WHERE collection = $1 AND id = $2")
+        .bind(&key.collection)
+        .bind(&key.id)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

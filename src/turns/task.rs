@@ -69,6 +69,7 @@ impl Task {
     }
 
     async fn answer(&self, input: TurnInput) -> TurnOutcome {
+        let _attending = self.inner.retrieve.attend();
         self.turn.log.append(RunnerEvent::TurnStart {
             turn_id: self.turn.turn_id,
             conversation_id: self.turn.conversation_id,

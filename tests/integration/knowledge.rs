@@ -2,6 +2,7 @@
 
 mod crash;
 mod failures;
+mod large;
 mod lifecycle;
 mod reindex;
 mod results;

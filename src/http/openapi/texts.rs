@@ -38,6 +38,13 @@ const fn with_query(
 const PAGE: &[(&str, &str, &str)] =
     &[("limit", "integer", "at most so many"), ("after", "string", "`next` of the page before")];
 
+const JOBS: &[(&str, &str, &str)] = &[
+    PAGE[0],
+    PAGE[1],
+    ("status", "string", "only jobs with this status"),
+    ("collection", "string", "only jobs of this collection"),
+];
+
 /// Method, path, what follows the path, text.
 const ROWS: &[Row] = &[
     ("GET", "/healthz", "", text("The process runs", "", JSON)),
@@ -84,11 +91,11 @@ const ROWS: &[Row] = &[
             ("200", "text/plain"),
         ),
     ),
-    ("GET", "/api/v1/jobs", "", with_query("Ingestion jobs, the newest first", PAGE, JSON)),
+    ("GET", "/api/v1/jobs", "", with_query("Ingestion jobs, the newest first", JOBS, JSON)),
     ("GET", "/api/v1/jobs/{job}", "", text("One job", "", JSON)),
     ("GET", "/api/v1/jobs/{job}", "/events", text("A job's progress", "", STREAM)),
-    ("POST", "/api/v1/jobs/{job}", "/cancel", text("Stop a job", "", JSON)),
-    ("POST", "/api/v1/jobs/{job}", "/retry", text("Try a failed job again", "", JSON)),
+    ("POST", "/api/v1/jobs/{job}", "/cancel", text("Stop a job", "", ("202", "application/json"))),
+    ("POST", "/api/v1/jobs/{job}", "/retry", text("Try a failed job again", "", ("202", "application/json"))),
     (
         "GET",
         "/api/v1/conversations",

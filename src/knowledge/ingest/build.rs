@@ -13,7 +13,8 @@ use super::{Ingest, IngestOutcome, Task};
 use crate::storage::chunks::{self, FinishedVersion, NewChunk};
 use crate::storage::collections::{self, Collection};
 use crate::storage::documents::{self, Description, DocumentKey, DocumentStatus};
-use crate::storage::tombstones;
+use crate::storage::jobs::{self, JobStatus};
+use crate::storage::{StorageError, tombstones};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -87,6 +88,7 @@ impl Ingest {
         };
         let pieces = std::mem::take(&mut read.pieces);
         let chunks = pieces.len() as u64;
+        self.inner.running.reached(task.job, JobStatus::Embedding, 0, chunks);
         let mut slices = slice::cut(pieces).collect::<Vec<_>>();
         let first = self.embed(&target, &read.content, &keywords, slices.remove(0)).await?;
         Ok(Started { target, rebuilt: false, read, keywords, first, rest: slices, chunks })
@@ -101,12 +103,14 @@ impl Ingest {
     ) -> Result<Read, KnowledgeError> {
         let chunker = self.chunker(&target.embedder)?;
         let (uri, mime, title) = (task.uri.clone(), task.mime.clone(), task.title.clone());
+        let (inner, job) = (Arc::clone(&self.inner), task.job);
         let undecided = collection.keyword_language.is_empty();
         let read = move || {
             let raw = RawDocument { bytes: &content, name: &uri, mime: mime.as_deref() };
             let bytes = content.len() as u64;
             let extracted = extract::extract(&raw)?;
             drop(content);
+            inner.running.reached(job, JobStatus::Chunking, 0, 0);
             let title = title.or_else(|| extracted.title.clone());
             let chunks = chunker.chunk(&extracted.text, extracted.kind, title.as_deref())?;
             let language = undecided.then(|| {
@@ -208,13 +212,24 @@ impl Ingest {
         let (db, content) = (&self.inner.base.db, &read.content);
         let about = description(task, &read);
         if !rest.is_empty() {
-            documents::set_status(db, task.key.clone(), DocumentStatus::Embedding).await?;
+            let (status, noted) = tokio::join!(
+                documents::set_status(db, task.key.clone(), DocumentStatus::Embedding),
+                self.note_progress(task, 0, chunks)
+            );
+            status.and(noted)?;
         }
         let mut ready = first;
+        let mut done = 0;
         for coming in rest {
             let store = async {
                 let rows = self.put(&target, attempt, &about, content, ready).await?;
-                chunks::insert(db, attempt.key.clone(), attempt.version, target.generation, rows).await?;
+                done += rows.len() as u64;
+                // Both in one commit, as they come one after the other.
+                let (stored, noted) = tokio::join!(
+                    chunks::insert(db, attempt.key.clone(), attempt.version, target.generation, rows),
+                    self.note_progress(task, done, chunks)
+                );
+                stored.and(noted)?;
                 attempt.points.clear();
                 Ok::<_, KnowledgeError>(())
             };
@@ -237,7 +252,15 @@ impl Ingest {
             chunks,
             keyword_language: keywords.language().name().to_owned(),
             last,
+            job: task.job,
         })
+    }
+
+    /// How many of its chunks are stored, for whoever looks at the job now or after a restart.
+    async fn note_progress(&self, task: &Task, done: u64, total: u64) -> Result<(), StorageError> {
+        let Some(job) = task.job else { return Ok(()) };
+        self.inner.running.reached(task.job, JobStatus::Embedding, done, total);
+        jobs::progress(&self.inner.base.db, job, JobStatus::Embedding, done, total).await
     }
 
     /// Puts a slice's points into the store. What is left to do is to store the rows.

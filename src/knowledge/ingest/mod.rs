@@ -6,20 +6,25 @@
 //! exactly one version of a document; what a kill -9 leaves half done is cleaned at the next start.
 
 mod attempt;
+mod audit;
 mod build;
 mod describe;
 mod gates;
+mod jobs;
 mod keep;
 mod manage;
 mod queue;
 mod reindex;
 mod remove;
 mod reread;
+mod runner;
+mod running;
 mod slice;
 mod turnstile;
 mod unchanged;
 mod upkeep;
 
+pub use audit::Mended;
 pub use describe::Change;
 pub use manage::NewCollectionOptions;
 pub use queue::Accepted;
@@ -31,10 +36,13 @@ use super::chunker::Chunker;
 use super::error::KnowledgeError;
 use super::{Priority, Scope, identity};
 use crate::config::ToolResults;
+use crate::storage::Db;
 use crate::storage::documents::{DocumentKey, DocumentStatus};
 use attempt::Abandoned;
 use bytes::Bytes;
 use gates::Gates;
+use runner::Hand;
+use running::Running;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,6 +58,12 @@ pub struct IngestOptions {
     pub chunk_tokens: usize,
     pub chunk_overlap_percent: usize,
     pub max_document_bytes: usize,
+    /// Documents that are worked on at the same time.
+    pub parallel: usize,
+    /// How often a job is begun before it is given up.
+    pub max_attempts: u32,
+    /// How long jobs are remembered that have ended.
+    pub keep_jobs_days: u32,
 }
 
 /// The way into the knowledge base. Cheap to clone.
@@ -70,8 +84,9 @@ struct Inner {
     sweeping: Semaphore,
     /// Attempts whose future was dropped; upkeep cleans up after them.
     abandoned: Mutex<Vec<Abandoned>>,
-    /// A document was accepted.
-    arrived: Notify,
+    running: Running,
+    /// To the one who works on jobs.
+    direct: Hand,
     /// Something happened that upkeep should look at soon.
     stirred: Notify,
     /// A collection is to be built anew.
@@ -145,6 +160,8 @@ struct Task {
     /// BLAKE3 of the content, in hex.
     hash: String,
     priority: Priority,
+    /// The job that this is the work of.
+    job: Option<Uuid>,
 }
 
 impl Ingest {
@@ -158,11 +175,17 @@ impl Ingest {
                 gates: Gates::default(),
                 sweeping: Semaphore::new(1),
                 abandoned: Mutex::default(),
-                arrived: Notify::new(),
+                running: Running::default(),
+                direct: Hand::new(options.parallel),
                 stirred: Notify::new(),
                 reindex: Notify::new(),
             }),
         }
+    }
+
+    /// The database that it writes to.
+    pub fn db(&self) -> &Db {
+        &self.inner.base.db
     }
 
     /// Ingests one document; resolves when a search finds it. Where the same document is being
@@ -205,6 +228,7 @@ impl Ingest {
             mime: Some("text/markdown".to_owned()),
             hash,
             priority: Priority::Turn,
+            job: None,
         };
         self.run(task).await.map(Some)
     }
@@ -232,6 +256,7 @@ impl Ingest {
             mime: new.mime,
             hash,
             priority,
+            job: None,
         })
     }
 

@@ -1,131 +1,135 @@
-//! Documents that are accepted now and ingested in their turn: for clients that do not wait.
+//! Documents that are accepted now and ingested in their turn.
 //! Invariant: what was accepted is ingested or has a row that says why not, whatever happens to the process.
 
+use super::super::Priority;
 use super::super::error::KnowledgeError;
-use super::super::{Priority, Scope};
-use super::{Ingest, NewDocument, Task};
+use super::running::Done;
+use super::{Ingest, IngestOutcome, NewDocument, Task};
 use crate::storage::documents::{self, DocumentStatus};
-use crate::storage::uploads::{self, Upload, UploadRequest};
-use bytes::Bytes;
-use std::collections::HashMap;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use crate::storage::jobs::{self, JobRequest, NewJob};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
-/// Documents of the queue that are ingested at the same time.
-const AT_ONCE: usize = 4;
-/// Rows of the queue that are looked at: those that run and as many that could be next.
-const AT_ONCE_ROWS: u32 = 8;
-
-/// What a client hears that does not wait.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An accepted document.
+#[derive(Debug)]
 pub struct Accepted {
     pub document_id: String,
     pub job_id: Uuid,
     pub status: DocumentStatus,
     /// These bytes are what is live already: there is nothing to do.
     pub unchanged: bool,
+    end: End,
+}
+
+#[derive(Debug)]
+enum End {
+    Known(Box<IngestOutcome>),
+    /// Told once the job has ended; nothing is where nobody said that they would wait.
+    Told(Option<oneshot::Receiver<Done>>),
+}
+
+impl Accepted {
+    /// How its ingestion ended, for who said so when it was accepted. Not to wait for it does not stop it.
+    ///
+    /// # Errors
+    /// As [`Ingest::document`].
+    pub async fn end(self) -> Result<IngestOutcome, KnowledgeError> {
+        match self.end {
+            End::Known(outcome) => Ok(*outcome),
+            // Where nobody is left to tell it, the service stops, and goes on with the job when it starts again.
+            End::Told(Some(told)) => told.await.unwrap_or(Err(KnowledgeError::Stopping)),
+            End::Told(None) => Err(KnowledgeError::Stopping),
+        }
+    }
+}
+
+/// A job that can begin without waiting for others.
+#[derive(Debug)]
+pub(super) struct Direct {
+    pub(super) job: Uuid,
+    pub(super) task: Task,
+    pub(super) permit: OwnedSemaphorePermit,
 }
 
 impl Ingest {
     /// Takes a document in; when this resolves, a crash does not lose it any more. It is ingested by
-    /// [`Ingest::run_queue`].
+    /// [`Ingest::run_queue`]; where the caller waits for the end, before those for which nobody does. `owner`: the key
+    /// that sent it.
     ///
     /// # Errors
     /// As [`Ingest::document`], as far as it can be known without reading the document.
-    pub async fn accept(&self, new: NewDocument) -> Result<Accepted, KnowledgeError> {
+    pub async fn accept(&self, new: NewDocument, owner: Option<&str>, waits: bool) -> Result<Accepted, KnowledgeError> {
         let task = self.task(new, Priority::Bulk).await?;
         self.usable(&task.key.collection).await?;
-        let db = &self.inner.base.db;
         let (job_id, document_id) = (Uuid::now_v7(), task.key.id.clone());
-        // Where somebody is inside, the answer would have to wait: then the queue finds out.
-        if let Some(_inside) = self.inner.turnstile.try_enter(&task.key) {
-            let _writing = self.inner.gates.write(&task.key.collection).await;
-            let existing = documents::find(db, &task.key).await?;
+        let writing = self.inner.gates.write(&task.key.collection).await;
+        // Where somebody is inside, or others wait, they decide what is there when its turn comes.
+        if let Some(_inside) = self.inner.turnstile.try_enter(&task.key)
+            && jobs::unfinished(&self.inner.base.db, &task.key).await?.is_empty()
+        {
+            let existing = documents::find(&self.inner.base.db, &task.key).await?;
             if let Some(same) = self.unchanged(&task, existing.as_ref()).await? {
-                return Ok(Accepted { document_id, job_id, status: same.status, unchanged: true });
+                self.nothing_to_do(job_id, &task, owner, same.chunks).await?;
+                let (status, end) = (same.status, End::Known(Box::new(same)));
+                return Ok(Accepted { document_id, job_id, status, unchanged: true, end });
             }
         }
-        let request = UploadRequest {
-            title: task.title,
-            uri: task.uri,
-            mime: task.mime,
-            hash: task.hash,
-            metadata: task.metadata,
+        drop(writing);
+        let end = End::Told(waits.then(|| self.inner.running.wait_for(job_id)));
+        self.take(job_id, task, owner, waits).await?;
+        Ok(Accepted { document_id, job_id, status: DocumentStatus::Queued, unchanged: false, end })
+    }
+
+    async fn take(&self, id: Uuid, task: Task, owner: Option<&str>, waited: bool) -> Result<(), KnowledgeError> {
+        let inner = &self.inner;
+        let permit = inner.direct.permit();
+        let new = NewJob {
+            id,
+            key: task.key.clone(),
+            owner: owner.map(str::to_owned),
+            request: request(&task),
+            bytes: task.content.clone(),
+            waited,
+            begin: permit.as_ref().map(|_| super::runner::lease()),
         };
-        uploads::accept(db, Upload { job_id, key: task.key, request, bytes: Vec::from(task.content) }).await?;
-        self.inner.arrived.notify_one();
-        Ok(Accepted { document_id, job_id, status: DocumentStatus::Queued, unchanged: false })
-    }
-
-    /// Ingests what was accepted, oldest first, a few at a time, until `stop` is cancelled; what is not
-    /// done by then stays accepted. One task of the service.
-    pub async fn run_queue(self, stop: CancellationToken) {
-        let mut running: JoinSet<()> = JoinSet::new();
-        let mut begun: HashMap<tokio::task::Id, Uuid> = HashMap::new();
-        loop {
-            match uploads::waiting(&self.inner.base.db, AT_ONCE_ROWS).await {
-                Ok(waiting) => {
-                    for job in waiting {
-                        if running.len() < AT_ONCE && !begun.values().any(|other| *other == job) {
-                            let ingest = self.clone();
-                            let task = running.spawn(async move { ingest.upload(job).await });
-                            begun.insert(task.id(), job);
-                        }
-                    }
-                }
-                Err(error) => tracing::error!(error = %error, "the queue of documents cannot be read"),
-            }
-            tokio::select! {
-                // Dropping the set aborts what runs; its rows are cleaned and its bytes kept.
-                () = stop.cancelled() => return,
-                () = self.inner.arrived.notified() => {}
-                Some(ended) = running.join_next_with_id() => {
-                    let (id, panicked) = match ended {
-                        Ok((id, ())) => (id, false),
-                        Err(error) => (error.id(), true),
-                    };
-                    if let Some(job) = begun.remove(&id)
-                        && panicked
-                    {
-                        tracing::error!(job.id = %job, "ingesting a document panicked");
-                        self.take_off(job).await;
-                    }
-                }
-            }
+        let begun = jobs::accept(&inner.base.db, new).await;
+        // A place that is not used is free before others are told to look for one.
+        match permit.filter(|_| matches!(begun, Ok(true))) {
+            Some(permit) => inner.direct.send(Direct { job: id, task, permit }),
+            None => inner.direct.backlog(),
         }
+        begun.inspect_err(|_| inner.running.not_taken(id))?;
+        inner.running.changed();
+        Ok(())
     }
 
-    /// Ingests one upload; how it went is in the document's row.
-    async fn upload(&self, job: Uuid) {
-        let db = &self.inner.base.db;
-        let ingested = async {
-            let Some(upload) = uploads::find(db, job).await? else { return Ok(()) };
-            let request = upload.request;
-            let task = Task {
-                key: upload.key,
-                title: request.title,
-                uri: request.uri,
-                metadata: request.metadata,
-                scope: Scope::Collection,
-                expires_at: None,
-                content: Bytes::from(upload.bytes),
-                mime: request.mime,
-                hash: request.hash,
-                priority: Priority::Bulk,
-            };
-            self.run(task).await.map(|_| ())
+    /// The job of a document that is there already: it has ended as it begins.
+    async fn nothing_to_do(
+        &self,
+        id: Uuid,
+        task: &Task,
+        owner: Option<&str>,
+        chunks: u64,
+    ) -> Result<(), KnowledgeError> {
+        let done = NewJob {
+            id,
+            key: task.key.clone(),
+            owner: owner.map(str::to_owned),
+            request: request(task),
+            bytes: bytes::Bytes::new(),
+            waited: false,
+            begin: None,
         };
-        let outcome = ingested.await;
-        if let Err(error) = &outcome {
-            tracing::info!(job.id = %job, code = error.code(), "a document could not be ingested");
-        }
-        self.take_off(job).await;
+        Ok(jobs::record(&self.inner.base.db, done, jobs::End::Indexed(chunks)).await?)
     }
+}
 
-    async fn take_off(&self, job: Uuid) {
-        if let Err(error) = uploads::remove(&self.inner.base.db, job).await {
-            tracing::error!(error = %error, job.id = %job, "an upload could not be taken off the queue");
-        }
+fn request(task: &Task) -> JobRequest {
+    JobRequest {
+        title: task.title.clone(),
+        uri: task.uri.clone(),
+        mime: task.mime.clone(),
+        hash: task.hash.clone(),
+        metadata: task.metadata.clone(),
     }
 }

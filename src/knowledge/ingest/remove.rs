@@ -10,7 +10,7 @@ use super::super::{Scope, StoreError};
 use super::Ingest;
 use super::manage::collection_key;
 use crate::storage::documents::{self, DocumentKey};
-use crate::storage::{collections, conversations, generations, tombstones};
+use crate::storage::{collections, conversations, generations, jobs, tombstones};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ pub struct Deleted {
 }
 
 impl Ingest {
-    /// Deletes a document with its points, rows and text. An attempt to build it that runs is overtaken.
+    /// Deletes a document with its points, rows and text. Work on it that runs or waits is stopped.
     ///
     /// # Errors
     /// [`KnowledgeError::NoCollection`], [`KnowledgeError::NoDocument`]; where the store fails the document
@@ -37,11 +37,15 @@ impl Ingest {
         let key = DocumentKey { collection: collection.to_owned(), id: id.to_owned() };
         let there = collections::find(&base.db, collection).await?.filter(|c| !c.deleting);
         there.ok_or_else(|| KnowledgeError::NoCollection(collection.to_owned()))?;
+        let running = jobs::unfinished(&base.db, &key).await?;
         let Some(points_before) = tombstones::delete(&base.db, key.clone()).await? else {
             return Err(KnowledgeError::NoDocument(id.to_owned()));
         };
+        for job in running {
+            self.stop_job(job);
+        }
         self.inner.stirred.notify_one();
-        // An attempt that runs sees at its next slice that its row is gone, and buries its points.
+        // An attempt without a job sees at its next slice that its row is gone, and buries its points.
         let _inside = self.inner.turnstile.enter(&key).await;
         let dead = tombstones::of_document(&base.db, &key).await?;
         base.store.delete(collection, &dead).await?;

@@ -49,6 +49,7 @@ impl Ingest {
             mime: Some(mime),
             hash,
             priority: Priority::Bulk,
+            job: None,
         };
         let started = async {
             let target = Target { anew: true, ..self.target(&collection, Priority::Bulk)? };

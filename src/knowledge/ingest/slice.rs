@@ -5,7 +5,7 @@ use super::super::chunker::ChunkText;
 use super::super::error::KnowledgeError;
 use super::super::keyword::Keywords;
 use super::super::store::builds::part_name;
-use super::super::{Embedder, Point, Priority, SparseVector, base, identity};
+use super::super::{EmbedError, Embedder, Point, Priority, SparseVector, base, identity};
 use super::Ingest;
 use crate::storage::chunks::{self, EmbedHash, NewChunk};
 use crate::storage::documents::Description;
@@ -122,7 +122,11 @@ impl Ingest {
             .map(|(hash, text)| (*hash, format!("{prefix}{text}")))
             .unzip();
         let dense = async {
-            if unknown.is_empty() { Ok(Vec::new()) } else { target.embedder.embed(unknown, target.priority).await }
+            match target.priority {
+                _ if unknown.is_empty() => Ok(Vec::new()),
+                Priority::Turn => target.embedder.embed(unknown, Priority::Turn).await,
+                Priority::Bulk => self.embed_bulk(&*target.embedder, unknown).await,
+            }
         };
         let keywords = keywords.clone();
         let sparse = base.off_runtime(target.priority, move || {
@@ -132,6 +136,18 @@ impl Ingest {
         known.extend(missing.into_iter().zip(dense?));
         let dense = hashes.iter().map(|hash| known.get(hash).cloned().unwrap_or_default()).collect();
         Ok(Embedded { slice, hashes, dense, sparse: sparse? })
+    }
+
+    /// While turns run, text by text, so that a core is left to them.
+    async fn embed_bulk(&self, embedder: &dyn Embedder, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        let mut left = texts.into_iter().peekable();
+        while left.peek().is_some() {
+            let aside = self.inner.base.attention.turn_aside().await;
+            let piece = left.by_ref().take(if aside.is_some() { 1 } else { LENGTH }).collect();
+            vectors.extend(embedder.embed(piece, Priority::Bulk).await?);
+        }
+        Ok(vectors)
     }
 }
 

@@ -3,12 +3,13 @@
 
 use super::super::Scope;
 use super::super::error::KnowledgeError;
+use super::super::watch::WATCHED;
 use super::{Ingest, IngestOutcome, Task};
 use crate::storage::collections;
 use crate::storage::documents::{self, Description, DocumentStatus, StoredDocument};
 
-/// What the reader adds to the metadata; the rest is the client's.
-pub(super) const READERS_OWN: [&str; 3] = ["format", "charset", "charset_guessed"];
+/// What is added to the metadata on the way in; the rest is the client's.
+pub(super) const READERS_OWN: [&str; 4] = ["format", "charset", "charset_guessed", WATCHED];
 
 impl Ingest {
     /// The outcome if these bytes are what is live.

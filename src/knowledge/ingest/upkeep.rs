@@ -6,7 +6,7 @@
 use super::super::error::KnowledgeError;
 use super::{Ingest, manage};
 use crate::storage::collections::{self, Collection};
-use crate::storage::{documents, points, tombstones};
+use crate::storage::{documents, jobs, points, tombstones};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -48,12 +48,15 @@ impl Ingest {
     pub async fn upkeep(&self) -> Result<(), KnowledgeError> {
         let db = &self.inner.base.db;
         let mut outcome = self.bury_abandoned().await;
-        for key in documents::expired(db, jiff::Timestamp::now().as_second()).await? {
+        let now = jiff::Timestamp::now().as_second();
+        for key in documents::expired(db, now).await? {
             let gone = self.delete_document(&key.collection, &key.id).await;
             if !matches!(gone, Err(KnowledgeError::NoDocument(_) | KnowledgeError::NoCollection(_))) {
                 outcome = outcome.and(gone.map(|_| ()));
             }
         }
+        let forgotten = now - i64::from(self.inner.options.keep_jobs_days) * 86_400;
+        jobs::prune(db, forgotten * 1000).await?;
         for collection in collections::list(db).await? {
             outcome = outcome.and(self.tend(&collection).await);
         }

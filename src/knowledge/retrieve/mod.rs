@@ -8,6 +8,7 @@ mod fuse;
 mod narrow;
 mod neighbours;
 
+use super::attention::Attending;
 use super::base::Base;
 use super::embed::cache::QueryCache;
 use super::error::KnowledgeError;
@@ -148,6 +149,11 @@ struct Chosen {
 impl Retrieve {
     pub fn new(base: Base, options: RetrieveOptions) -> Self {
         Self { base, queries: QueryCache::new(options.query_cache), options }
+    }
+
+    /// A turn runs until this is dropped: bulk work leaves it room.
+    pub fn attend(&self) -> Attending {
+        self.base.attention.begin()
     }
 
     /// # Errors

@@ -128,10 +128,11 @@ async fn a_delete_overtakes_an_ingestion() {
 async fn what_was_accepted_is_ingested_after_a_restart() {
     let folder = TempDir::new().unwrap();
     let world = World::open(folder.path()).await;
-    let accepted = world.ingest.accept(document("default", "a.md", "# A\n\nThe osprey dives.")).await.unwrap();
+    let accepted =
+        world.ingest.accept(document("default", "a.md", "# A\n\nThe osprey dives."), None, false).await.unwrap();
     assert_eq!((accepted.status, accepted.unchanged), (DocumentStatus::Queued, false));
-    let blank = world.ingest.accept(document("default", "blank.md", "  ")).await.unwrap();
-    let elsewhere = world.ingest.accept(document("nowhere", "a.md", "x")).await.unwrap_err();
+    let blank = world.ingest.accept(document("default", "blank.md", "  "), None, false).await.unwrap();
+    let elsewhere = world.ingest.accept(document("nowhere", "a.md", "x"), None, false).await.unwrap_err();
     assert_eq!(elsewhere.code(), "unknown_collection");
     world.close().await;
 
@@ -153,10 +154,114 @@ async fn what_was_accepted_is_ingested_after_a_restart() {
         };
         tokio::time::timeout(Duration::from_secs(60), all_done).await.unwrap();
         assert_eq!(world.find("default", "osprey").await.len(), 1);
-        let same = world.ingest.accept(document("default", "a.md", "# A\n\nThe osprey dives.")).await.unwrap();
+        let same =
+            world.ingest.accept(document("default", "a.md", "# A\n\nThe osprey dives."), None, false).await.unwrap();
         assert!(same.unchanged && same.status == DocumentStatus::Indexed);
         stop.cancel();
     };
     tokio::join!(world.ingest.clone().run_queue(stop.clone()), done);
-    assert!(tailrace::storage::uploads::waiting(&world.db, 10).await.unwrap().is_empty());
+    assert!(world.ingest.job(accepted.job_id).await.unwrap().unwrap().status.has_ended());
+}
+
+#[tokio::test]
+async fn an_audit_mends_both_sides_and_leaves_the_rest_alone() {
+    use tailrace::knowledge::VectorStore;
+    let folder = TempDir::new().unwrap();
+    let world = World::open(folder.path()).await;
+    let kept = world.put("default", "kept.md", "# Kept\n\nThe heron stands still.").await;
+    let put = world.put("default", "essay.md", &essay("osprey", 600)).await;
+    assert!(world.ingest.audit(Duration::ZERO).await.unwrap().nothing(), "nothing is wrong yet");
+    // Points that the store loses, and points that no row knows.
+    let ids = world.store.ids("default").await.unwrap();
+    let lost: Vec<_> = ids.iter().copied().take(2).collect();
+    world.store.delete("default", &lost).await.unwrap();
+    let rows = tailrace::storage::points::with_ids(&world.db, "default", &ids[2..3]).await.unwrap();
+    let keywords = world.base.keywords("english").unwrap();
+    let mut stray = tailrace::knowledge::base::Base::points(&keywords, rows).unwrap();
+    stray[0].id = uuid::Uuid::now_v7();
+    world.store.upsert("default", stray).await.unwrap();
+    let mended = world.ingest.audit(Duration::from_millis(10)).await.unwrap();
+    assert_eq!((mended.missing, mended.extra, mended.orphans.none()), (2, 1, true), "{mended:?}");
+    world.must_agree().await;
+    assert_eq!(world.points("default", None).await, kept.chunks + put.chunks);
+    assert!(world.ingest.audit(Duration::ZERO).await.unwrap().nothing());
+    // While documents come and go it finds nothing to mend, and takes nothing away.
+    let busy = async {
+        for n in 0..7 {
+            let words = if n % 3 == 0 { 2500 } else { 300 };
+            world.put("default", "busy.md", &essay(&format!("gull{n}"), words)).await;
+        }
+    };
+    let auditing = async {
+        let mut looks = 0;
+        while looks < 8 {
+            world.ingest.audit(Duration::from_millis(200)).await.unwrap();
+            looks += 1;
+        }
+    };
+    tokio::join!(busy, auditing);
+    world.ingest.upkeep().await.unwrap();
+    world.must_agree().await;
+    assert!(!world.find("default", "gull6 valve").await.is_empty());
+}
+
+/// Runs the queue until the job has ended.
+async fn run_until_ended(world: &World, id: uuid::Uuid) -> tailrace::storage::jobs::Job {
+    let stop = CancellationToken::new();
+    let ended = async {
+        let mut changes = world.ingest.job_changes();
+        loop {
+            let job = world.ingest.job(id).await.unwrap().unwrap();
+            if job.status.has_ended() {
+                stop.cancel();
+                return job;
+            }
+            changes.changed().await.unwrap();
+        }
+    };
+    let run = world.ingest.clone().run_queue(stop.clone());
+    tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(run, ended).1 }).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_job_whose_trouble_is_not_the_documents_is_tried_again_by_itself() {
+    let folder = TempDir::new().unwrap();
+    let world = World::open(folder.path()).await;
+    let accepted = world.ingest.accept(document("default", "a.md", "The osprey dives."), None, false).await.unwrap();
+    world.embedder.left.store(0, Ordering::SeqCst);
+    let mends = async {
+        let mut changes = world.ingest.job_changes();
+        while world.ingest.job(accepted.job_id).await.unwrap().unwrap().error.is_none() {
+            changes.changed().await.unwrap();
+        }
+        world.embedder.left.store(usize::MAX, Ordering::SeqCst);
+    };
+    let (job, ()) = tokio::join!(run_until_ended(&world, accepted.job_id), mends);
+    assert_eq!((job.status.as_str(), job.attempts, job.error), ("indexed", 2, None));
+    assert_eq!(world.find("default", "osprey").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_document_that_the_process_dies_of_each_time_is_given_up() {
+    let folder = TempDir::new().unwrap();
+    let open = async || {
+        let options = IngestOptions { max_attempts: 2, ..OPTIONS };
+        World::open_with(folder.path(), super::world::TestEmbedder::new(), options).await
+    };
+    let world = open().await;
+    let deadly = world.ingest.accept(document("default", "deadly.md", "One."), None, false).await.unwrap();
+    let mut world = world;
+    for _ in 0..2 {
+        let begun = tailrace::storage::jobs::claim(&world.db, 1, i64::MAX - 1).await.unwrap();
+        assert_eq!(begun[0].job.id, deadly.job_id);
+        world.close().await;
+        world = open().await;
+    }
+    let job = world.ingest.job(deadly.job_id).await.unwrap().unwrap();
+    assert_eq!((job.status.as_str(), job.error.unwrap().0.as_str()), ("failed", "interrupted"));
+    let row = only_document(&world).await;
+    assert_eq!((row.status, row.error.unwrap().0.as_str()), (DocumentStatus::Failed, "interrupted"));
+    // Others go on, and so does this one if somebody says so.
+    assert_eq!(world.ingest.retry_job(deadly.job_id).await.unwrap(), tailrace::storage::jobs::Retried::Yes);
+    assert_eq!(run_until_ended(&world, deadly.job_id).await.status.as_str(), "indexed");
 }

@@ -21,8 +21,14 @@ use tailrace::storage::{Db, DbOptions};
 use tokenizers::Tokenizer;
 use uuid::Uuid;
 
-pub const OPTIONS: IngestOptions =
-    IngestOptions { chunk_tokens: 220, chunk_overlap_percent: 15, max_document_bytes: 32 << 20 };
+pub const OPTIONS: IngestOptions = IngestOptions {
+    chunk_tokens: 220,
+    chunk_overlap_percent: 15,
+    max_document_bytes: 32 << 20,
+    parallel: 4,
+    max_attempts: 10,
+    keep_jobs_days: 7,
+};
 
 /// `$TAILRACE_TEST_MODELS`, else `models/` of the project.
 fn models_dir() -> PathBuf {

@@ -4,7 +4,7 @@ use super::*;
 use serde_json::json;
 
 /// Parts as (name, file name or nothing, bytes).
-async fn multipart(service: &Service, path: &str, parts: &[(&str, &str, &[u8])]) -> reqwest::Response {
+pub async fn multipart(service: &Service, path: &str, parts: &[(&str, &str, &[u8])]) -> reqwest::Response {
     let mut body = Vec::new();
     for (name, file, bytes) in parts {
         let file = if file.is_empty() { String::new() } else { format!("; filename=\"{file}\"") };

@@ -80,7 +80,17 @@ async fn ingesting_a_folder_says_what_was_left_out_and_again_changes_nothing() {
             .output()
             .await
             .unwrap();
-        serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|_| panic!("{out:?}"))
+        let lines = String::from_utf8(out.stdout).unwrap();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut lines: Vec<Value> = lines.collect();
+        let summary = lines.pop().unwrap();
+        let mut files: Vec<String> = lines.iter().map(|l| format!("{} {}", l["status"], l["uri"])).collect();
+        files.sort();
+        let name = folder.path().file_name().unwrap().to_str().unwrap();
+        let want = |status| ["notes.md", "sub/page.html"].map(|below| format!("\"{status}\" \"{name}/{below}\""));
+        let status = if summary["ingested"] == 0 { "unchanged" } else { "indexed" };
+        assert_eq!(files, want(status));
+        summary
     };
     let first = ingest().await;
     assert_eq!((&first["ingested"], &first["unchanged"]), (&2.into(), &0.into()), "{first}");

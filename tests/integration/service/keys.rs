@@ -142,6 +142,39 @@ async fn a_key_may_be_limited_to_collections() {
 }
 
 #[tokio::test]
+async fn jobs_belong_to_the_key_that_sent_the_document_and_to_its_collections() {
+    let service = guarded(None).await;
+    let made = service.post("/api/v1/collections", &json!({"name": "mine"})).bearer_auth(ADMIN).send().await.unwrap();
+    assert_eq!(made.status(), 201);
+    let (_, one) = make(&service, json!({"name": "one", "scopes": ["ingest"]})).await;
+    let (_, two) = make(&service, json!({"name": "two", "scopes": ["ingest"], "collections": ["mine"]})).await;
+    let body = json!({"documents": [{"uri": "a.md", "text": "The heron stands still."}]});
+    let send = async |collection: &str, key: &str| {
+        let path = format!("/api/v1/collections/{collection}/documents?wait=true");
+        let response = service.post(&path, &body).bearer_auth(key).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.json::<Value>().await.unwrap()["documents"][0]["job_id"].as_str().unwrap().to_owned()
+    };
+    let jobs = [send("default", &one).await, send("mine", &two).await, send("mine", ADMIN).await];
+    for (key, seen) in [(one.as_str(), [true, false, false]), (&two, [false, true, false]), (ADMIN, [true; 3])] {
+        for (job, seen) in jobs.iter().zip(seen) {
+            for (method, action) in [("GET", ""), ("GET", "/events"), ("POST", "/cancel"), ("POST", "/retry")] {
+                let url = format!("{}/api/v1/jobs/{job}{action}", service.url);
+                let request = service.client.request(method.parse().unwrap(), url).bearer_auth(key);
+                let status = request.send().await.unwrap().status();
+                assert_eq!(status != 404, seen, "{method} {action} {status}");
+            }
+        }
+        let list: Value = service.get("/api/v1/jobs").bearer_auth(key).send().await.unwrap().json().await.unwrap();
+        let ids: Vec<&str> = list["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap()).collect();
+        let want: Vec<&str> = jobs.iter().zip(seen).rev().filter(|(_, seen)| *seen).map(|(job, _)| &**job).collect();
+        assert_eq!(ids, want);
+    }
+    let foreign = service.get("/api/v1/jobs?collection=default").bearer_auth(&two).send().await.unwrap();
+    assert_eq!(foreign.status(), 403);
+}
+
+#[tokio::test]
 async fn a_revoked_or_expired_key_ends_its_streams() {
     let hang = || Script::stream([openai::text("word"), Step::Hang]);
     let upstream = Upstream::start([hang(), hang(), hang()]).await;

@@ -16,6 +16,7 @@ pub const VENDORS: &[(&str, &[&str])] = &[
     ("indicatif", &["src/cli/"]),
     ("infer", &["src/knowledge/extract/"]),
     ("metrics_exporter_prometheus", &["src/telemetry.rs"]),
+    ("notify_debouncer_full", &["src/knowledge/watch.rs"]),
     ("ort", &["src/knowledge/embed/"]),
     ("pulldown_cmark", &["src/knowledge/extract/markdown.rs", "src/knowledge/chunker/outline.rs"]),
     ("qdrant_client", &["src/knowledge/store/qdrant"]),

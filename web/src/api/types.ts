@@ -68,6 +68,9 @@ export interface DocumentInfo {
   uri: string;
   status: DocumentStatus;
   stage?: string;
+  /** Of the work that goes on: chunks that are stored, of all. */
+  done?: number;
+  total?: number;
   error?: { code?: string; message?: string } | string;
   version?: number;
   hash?: string;

@@ -107,15 +107,15 @@ function Row({ document, index, on, at, onPick }: RowProps) {
       <div role="gridcell" class="c-mime">{typeOf(document)}</div>
       <div role="gridcell" class="c-chunks right">{document.chunks === undefined ? "" : number(document.chunks)}</div>
       <div role="gridcell" class="c-bytes right">{document.bytes === undefined ? "" : bytes(document.bytes)}</div>
-      <div role="gridcell" class="c-status" title={reason}><Status status={document.status} reason={reason} /></div>
+      <div role="gridcell" class="c-status" title={reason}><Status status={document.status} reason={reason} {...(document.total ? { share: `${document.done ?? 0}/${document.total}` } : {})} /></div>
       <div role="gridcell" class="c-updated_at right" title={document.updated_at === undefined ? "" : fullMoment(document.updated_at)}>{moment(document.updated_at)}</div>
     </div>
   );
 }
 
-export function Status({ status, reason }: { status: string; reason: string }) {
+export function Status({ status, reason, share }: { status: string; reason: string; share?: string }) {
   const kind = status === "indexed" ? "good" : status === "failed" ? "failed" : "working";
-  return <span class={`status ${kind}`}><i aria-hidden="true" />{tWord("upload", status)}{reason !== "" && <span class="reason">{reason}</span>}</span>;
+  return <span class={`status ${kind}`}><i aria-hidden="true" />{tWord("upload", status)}{kind === "working" && share !== undefined && <span class="num"> {share}</span>}{reason !== "" && <span class="reason">{reason}</span>}</span>;
 }
 
 const TYPES: Readonly<Record<string, string>> = {
