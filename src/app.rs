@@ -9,6 +9,7 @@ use crate::engine::{EngineConfig, Keeper, StreamingEngine};
 use crate::keys::Keys;
 use crate::knowledge::VectorStore;
 use crate::knowledge::base::{AUTO, Base};
+use crate::knowledge::extract::{Limits as ReadLimits, Reader};
 use crate::knowledge::ingest::{Ingest, IngestOptions};
 use crate::knowledge::map::{MapOptions, Maps};
 use crate::knowledge::reconcile;
@@ -50,6 +51,8 @@ pub struct Knowledge {
     pub base: Base,
     pub ingest: Ingest,
     pub retrieve: Retrieve,
+    /// Reads documents; one for all that do.
+    pub reader: Reader,
     /// The store in process, where that is the one.
     edge: Option<Arc<EdgeStore>>,
 }
@@ -92,7 +95,8 @@ impl Knowledge {
             }
         };
         let base = Base::new(db, store, embedders);
-        let ingest = Ingest::new(
+        let reader = reader(config);
+        let ingest = Ingest::with_reader(
             base.clone(),
             IngestOptions {
                 chunk_tokens: config.ingest.chunk_tokens,
@@ -102,6 +106,7 @@ impl Knowledge {
                 max_attempts: config.ingest.max_attempts,
                 keep_jobs_days: config.ingest.keep_jobs_days,
             },
+            reader.clone(),
         );
         let retrieve = Retrieve::new(
             base.clone(),
@@ -117,7 +122,7 @@ impl Knowledge {
                 "the index was brought up to date"
             );
         }
-        Ok(Self { base, ingest, retrieve, edge })
+        Ok(Self { base, ingest, retrieve, reader, edge })
     }
 
     /// Makes what was ingested durable in the store too, and lets go of it.
@@ -147,8 +152,7 @@ impl App {
             tracing::info!(turns = cut, "answers that the last stop had cut are marked as interrupted");
         }
         let providers = providers(&config).await?;
-        let options = FetchUrlOptions::from_config(&config.tools.fetch_url)?;
-        let fetch = Arc::new(FetchUrl::new(options, fetch_url::system()));
+        let fetch = Arc::new(page_fetcher(&config)?.with_reader(knowledge.reader));
         let search = VectorSearch::new(
             knowledge.retrieve.clone(),
             VectorSearchOptions {
@@ -351,6 +355,16 @@ async fn providers(config: &Config) -> Result<Vec<Arc<dyn LlmProvider>>, BuildEr
         Arc::new(provider.with_fallbacks(&others)) as Arc<dyn LlmProvider>
     });
     Ok(linked.collect())
+}
+
+/// What fetches pages: the tool, documents that are named by their address, and `tailrace ingest URL`.
+pub fn page_fetcher(config: &Config) -> Result<FetchUrl, BuildError> {
+    Ok(FetchUrl::new(FetchUrlOptions::from_config(&config.tools.fetch_url)?, fetch_url::system()))
+}
+
+fn reader(config: &Config) -> Reader {
+    let section = &config.ingest.extract;
+    Reader::new(ReadLimits::from_config(section), section.program.clone())
 }
 
 /// The providers that need no account, the better one first (docs/benchmarks.md has the measurement).

@@ -5,6 +5,7 @@ mod follow;
 mod report;
 
 use super::Failure;
+use super::crawl;
 use super::output::Output;
 use super::remote::Remote;
 use crate::app::Knowledge;
@@ -22,7 +23,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct IngestArgs {
-    /// Files and folders; folders are read with all that is in them, but what .gitignore names
+    /// Files and folders; folders are read with all that is in them, but what .gitignore names. Or addresses of
+    /// pages, https://…
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Made if it is not there
@@ -31,12 +33,22 @@ pub struct IngestArgs {
     /// Follow folders: what comes is ingested, what changes replaced, what goes deleted, until interrupted
     #[arg(long)]
     watch: bool,
+    /// For addresses: how many links may lead from them to a page of the same host; robots.txt is obeyed
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    depth: usize,
 }
 
 /// Files that are read at the same time: enough to keep the embedder busy between small ones.
 const AT_ONCE: usize = 8;
 
 pub async fn run(config: Config, args: IngestArgs, output: &Output) -> Result<(), Failure> {
+    let urls = crawl::addresses(&args.paths)?;
+    if !urls.is_empty() {
+        if args.watch {
+            return Err("--watch follows folders, not addresses".into());
+        }
+        return crawl::run(config, urls, args.depth, &args.collection, output).await;
+    }
     let limit = config.ingest.max_document_bytes as u64;
     if args.watch
         && let Some(file) = args.paths.iter().find(|path| !path.is_dir())
@@ -89,8 +101,7 @@ async fn here(knowledge: &Knowledge, collection: &str, files: Vec<FoundFile>, re
             content: Bytes::from(content),
             ..NewDocument::default()
         };
-        let done = knowledge.ingest.document(new, Priority::Bulk).await?;
-        Ok(Done { unchanged: done.unchanged, chunks: done.chunks, notes: done.notes })
+        into(knowledge, &new.uri.clone().unwrap_or_default(), new).await
     };
     all(files, one, report).await;
 }
@@ -100,15 +111,44 @@ async fn there(remote: &Remote, collection: &str, files: Vec<FoundFile>, report:
     let one = async |file: FoundFile| {
         let content = tokio::fs::read(&file.path).await?;
         let answer = remote.upload(&path, &file.uri, &content, &Map::new()).await?;
-        let document = &answer["documents"][0];
-        let notes = document["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        Ok(Done {
-            unchanged: document["unchanged"] == true,
-            chunks: document["chunks"].as_u64().unwrap_or_default(),
-            notes: notes.map(str::to_owned).collect(),
-        })
+        Ok(told(&answer))
     };
     all(files, one, report).await;
+}
+
+/// One document, or each of an archive: those that are refused stand in its notes.
+async fn into(knowledge: &Knowledge, uri: &str, new: NewDocument) -> Result<Done, Failure> {
+    let mut whole = Done { unchanged: true, chunks: 0, notes: Vec::new() };
+    let mut expanded = knowledge.ingest.expand(new).await?;
+    while let Some((of, new)) = expanded.next().await {
+        let outcome = match new {
+            Ok(new) => knowledge.ingest.document(new, Priority::Bulk).await,
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(done) => {
+                whole.unchanged &= done.unchanged;
+                whole.chunks += done.chunks;
+                whole.notes.extend(done.notes);
+            }
+            Err(error) if of == uri => return Err(error.into()),
+            Err(error) => whole.notes.push(format!("{of} was refused: {error}")),
+        }
+    }
+    Ok(whole)
+}
+
+/// The same, as a server tells it.
+fn told(answer: &Value) -> Done {
+    let mut whole = Done { unchanged: true, chunks: 0, notes: Vec::new() };
+    for document in answer["documents"].as_array().into_iter().flatten() {
+        whole.unchanged &= document["unchanged"] == true;
+        whole.chunks += document["chunks"].as_u64().unwrap_or_default();
+        whole.notes.extend(document["error"]["detail"].as_str().map(str::to_owned));
+        let notes = document["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        whole.notes.extend(notes.map(str::to_owned));
+    }
+    whole
 }
 
 /// A few files at a time, with progress.

@@ -2,6 +2,7 @@
 
 mod chat;
 mod config;
+mod crawl;
 mod doctor;
 mod eval;
 mod ingest;
@@ -14,6 +15,7 @@ mod search;
 mod serve;
 
 use crate::config::{Config, Level, LoadArgs, Loaded, Log};
+use crate::knowledge::extract;
 use clap::{Args, Parser, Subcommand};
 use output::Output;
 use std::path::PathBuf;
@@ -51,7 +53,7 @@ struct Global {
 enum Command {
     /// Serve the API
     Serve(serve::ServeArgs),
-    /// Put files and folders into a collection
+    /// Put files, folders and pages of the web into a collection
     Ingest(ingest::IngestArgs),
     /// Search a collection
     Search(search::SearchArgs),
@@ -68,6 +70,9 @@ enum Command {
     Config,
     /// Check the models, the database and the index
     Doctor(doctor::DoctorArgs),
+    /// Read one document from standard input: what the program starts itself for each
+    #[command(name = extract::COMMAND, hide = true)]
+    ExtractWorker,
 }
 
 #[derive(Debug, Subcommand)]
@@ -129,6 +134,9 @@ fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
             Inspect::Sse { provider, chunk_at, raw } => Ok(inspect_sse::run(*provider, chunk_at, *raw, input, out)?),
         };
     }
+    if matches!(cli.command, Command::ExtractWorker) {
+        return Ok(extract::worker::run(std::io::stdin().lock(), std::io::stdout().lock())?);
+    }
     let mut overrides = cli.global.set;
     overrides.extend(cli.global.data_dir.map(|dir| ("storage.data_dir".to_owned(), dir)));
     if let Command::Serve(args) = &cli.command {
@@ -150,7 +158,7 @@ fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
             Command::Keys(args) => keys::run(config, args, output).await,
             Command::Eval(args) => eval::run(config, args, output).await,
             Command::Doctor(args) => doctor::run(config, args, output).await,
-            Command::Inspect(_) | Command::Config => Ok(()),
+            Command::Inspect(_) | Command::Config | Command::ExtractWorker => Ok(()),
         }
     });
     // Blocking work that is still running must not hold the exit.

@@ -1,5 +1,6 @@
 //! `[ingest]`: how documents and tool results become chunks, and how long the latter are kept.
 
+use super::extract::Extract;
 use super::key::{Key, Rule};
 use super::millis;
 use serde::Deserialize;
@@ -30,6 +31,9 @@ pub struct Ingest {
     /// Between two audits; zero: none.
     #[serde(rename = "audit_ms", deserialize_with = "millis")]
     pub audit: Duration,
+    /// Of one host, by `tailrace ingest URL`.
+    pub max_crawl_pages: usize,
+    pub extract: Extract,
 }
 
 /// A folder, and the collection that follows it; written `FOLDER=COLLECTION`, or `FOLDER` for `default`.
@@ -76,4 +80,5 @@ pub(super) const KEYS: &[Key] = &[
     Key::whole("ingest.max_attempts", 1, 1000),
     Key::whole("ingest.keep_jobs_days", 1, 36_500),
     Key::whole("ingest.audit_ms", 0, 31_536_000_000),
+    Key::whole("ingest.max_crawl_pages", 1, 1_000_000),
 ];

@@ -3,6 +3,7 @@
 
 mod embedding;
 mod engine;
+mod extract;
 mod ingest;
 mod key;
 mod layers;
@@ -19,6 +20,7 @@ mod tools;
 
 pub use embedding::{Embedding, Models, OpenaiEmbedding};
 pub use engine::{Engine, Turns};
+pub use extract::Extract;
 pub use ingest::{Ingest, ToolResults, WatchedFolder};
 pub use llm::{Anthropic, Llm, Local, Openai, ProviderName};
 pub use map::Map;
@@ -133,6 +135,7 @@ fn keys() -> impl Iterator<Item = &'static Key> {
         llm::KEYS,
         engine::KEYS,
         ingest::KEYS,
+        extract::KEYS,
         retrieval::KEYS,
         map::KEYS,
         tools::KEYS,

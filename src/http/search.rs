@@ -70,6 +70,9 @@ struct HitWire {
     end: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<u32>,
+    /// First and last, from 1; source code only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lines: Option<(u32, u32)>,
     metadata: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<Explain>,
@@ -158,6 +161,7 @@ fn wire(hit: Hit, explain: bool) -> HitWire {
         start: hit.start,
         end: hit.end,
         page: hit.page,
+        lines: hit.lines,
         metadata: hit.metadata,
         explain: explain.then_some(Explain {
             cosine: hit.cosine,

@@ -61,7 +61,7 @@ pub(super) async fn upload(
     }
     let wait = params.wait;
     let outcomes: Vec<Outcome> =
-        stream::iter(documents).map(|document| one(&app, &caller, document, wait)).buffered(AT_ONCE).collect().await;
+        stream::iter(documents).map(|document| sent(&app, &caller, document, wait)).buffered(AT_ONCE).concat().await;
     let watermark = crate::storage::collections::watermark(&app.base.db).await?;
     Ok(answer(&outcomes, wait, watermark))
 }
@@ -72,6 +72,25 @@ type Sent = Result<NewDocument, (String, Problem)>;
 enum Outcome {
     Taken(Value),
     Refused { id: String, job: Option<Uuid>, problem: Problem },
+}
+
+/// What became of a document, or of each in an archive.
+async fn sent(app: &AppState, caller: &Caller, sent: Sent, wait: bool) -> Vec<Outcome> {
+    let document = match sent {
+        Ok(document) => document,
+        refused => return vec![one(app, caller, refused, wait).await],
+    };
+    let mut outcomes = Vec::new();
+    let uri = document.uri.clone().unwrap_or_default();
+    match app.ingest.expand(document).await {
+        Err(error) => outcomes.push(one(app, caller, Err((uri, error.into())), wait).await),
+        Ok(mut expanded) => {
+            while let Some((uri, document)) = expanded.next().await {
+                outcomes.push(one(app, caller, document.map_err(|error| (uri, error.into())), wait).await);
+            }
+        }
+    }
+    outcomes
 }
 
 async fn one(app: &AppState, caller: &Caller, sent: Sent, wait: bool) -> Outcome {
@@ -164,12 +183,11 @@ async fn from_json(app: &AppState, collection: &str, bytes: &[u8]) -> Result<Vec
                 new.content = Bytes::from(text);
                 Ok(new)
             }
-            (None, Some(url)) => match app.fetch.read(&url).await {
+            (None, Some(url)) => match app.fetch.raw(&url).await {
                 Ok(page) => {
-                    new.content = Bytes::from(page.text);
-                    new.mime = Some("text/markdown".to_owned());
-                    new.title = new.title.or(Some(page.title));
-                    new.uri = new.uri.or(Some(page.uri));
+                    new.content = page.bytes;
+                    new.mime = new.mime.or(page.content_type);
+                    new.uri = new.uri.or_else(|| Some(page.url.to_string()));
                     Ok(new)
                 }
                 Err(why) => Err((known, Problem::unprocessable("fetch_failed", format!("documents[{i}].url: {why}")))),

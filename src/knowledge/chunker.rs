@@ -14,7 +14,7 @@ mod prose;
 #[cfg(test)]
 mod tests;
 
-use super::extract::Kind;
+use super::extract::{Form, Kind};
 use context::Context;
 use measure::{Counter, Measure, Weight};
 use outline::{Outline, Path};
@@ -122,31 +122,44 @@ impl Chunker {
     /// The chunks of a document; none if it is blank. `title` is put before each chunk that does not say it.
     /// CPU-bound: call it off the runtime.
     pub fn chunk<'t>(&self, text: &'t str, kind: Kind, title: Option<&str>) -> Result<Vec<ChunkText<'t>>, ChunkError> {
-        let outline = match kind {
-            Kind::Markdown | Kind::Html => Outline::of(text),
-            Kind::Text | Kind::Code => Outline::default(),
+        self.chunk_pages(text, kind, title, &[])
+    }
+
+    /// The same for a text with pages, each given by where it begins: no chunk reaches over the end of one, so that
+    /// the page it names is the page it is on.
+    pub fn chunk_pages<'t>(
+        &self,
+        text: &'t str,
+        kind: Kind,
+        title: Option<&str>,
+        pages: &[usize],
+    ) -> Result<Vec<ChunkText<'t>>, ChunkError> {
+        let form = kind.form();
+        let outline = match form {
+            Form::Markdown => Outline::of(text),
+            Form::Text | Form::Code => Outline::default(),
         };
         let mut lines = code::Lines::new(text);
         let mut chunks: Vec<ChunkText<'t>> = Vec::new();
-        for piece in borders::pieces(text, &outline, kind) {
+        for piece in borders::split_at(text, borders::pieces(text, &outline, form), pages) {
             // The lock is held for one piece, so that a short text waits little for a long one.
             let mut counter = self.counter.lock().unwrap_or_else(PoisonError::into_inner);
             let limits = Limits::new(&self.options, counter.special_tokens());
             let measure = Measure::new(text, piece.range.clone(), &mut counter)?;
             let sizes = Sizes::new(text, &measure, &outline, limits);
-            let cuts = match kind {
-                Kind::Markdown | Kind::Html if !piece.is_plain => prose::markdown(&sizes, &piece.range),
-                Kind::Markdown | Kind::Html | Kind::Text => prose::text(&sizes, &piece.range),
-                Kind::Code => code::cut(&sizes, &piece.range),
+            let cuts = match form {
+                Form::Markdown if !piece.is_plain => prose::markdown(&sizes, &piece.range),
+                Form::Markdown | Form::Text => prose::text(&sizes, &piece.range),
+                Form::Code => code::cut(&sizes, &piece.range),
             };
             let cuts = prose::merge_small(prose::mend_ends(cuts, &sizes), &sizes);
             let cuts = borders::mend(text, cuts, &measure, limits.text);
             measure.check()?;
             for range in cuts {
-                let path = if kind == Kind::Code { lines.enclosing(range.start) } else { outline.path(text, &range) };
+                let path = if form == Form::Code { lines.enclosing(range.start) } else { outline.path(text, &range) };
                 for mut chunk in fitted(text, range, title, &path, &sizes)? {
                     chunk.ordinal = chunks.len();
-                    chunk.lines = (kind == Kind::Code).then(|| lines.numbers(chunk.start, chunk.end));
+                    chunk.lines = (form == Form::Code).then(|| lines.numbers(chunk.start, chunk.end));
                     chunks.push(chunk);
                 }
             }

@@ -55,6 +55,8 @@ pub struct FinishedVersion {
     pub mime: String,
     pub content: Arc<str>,
     pub notes: Vec<String>,
+    /// Where each page begins in the content; empty for formats without pages.
+    pub pages: Vec<u64>,
     /// Of all its chunks, those already stored included.
     pub chunks: u64,
     pub keyword_language: String,
@@ -137,7 +139,7 @@ async fn finish_rows(connection: &mut Connection, done: &FinishedVersion) -> Res
     insert_rows(connection, key, done.version, done.generation, &done.last, seq).await?;
     sqlx::query(
         "INSERT INTO versions (collection, document_id, version, hash, bytes, mime, content, notes, chunks, \
-         keyword_language, seq, created_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+         keyword_language, seq, created_ms, pages) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
     )
     .bind(&key.collection)
     .bind(&key.id)
@@ -151,6 +153,7 @@ async fn finish_rows(connection: &mut Connection, done: &FinishedVersion) -> Res
     .bind(&done.keyword_language)
     .bind(seq)
     .bind(began)
+    .bind(column::to_json(&done.pages)?)
     .execute(&mut *connection)
     .await?;
     sqlx::query(

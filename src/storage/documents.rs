@@ -207,6 +207,19 @@ pub async fn content(db: &Db, key: &DocumentKey) -> Result<Option<String>, Stora
     .await?)
 }
 
+/// Where each page begins in the live version's content; empty for formats without pages.
+pub async fn pages(db: &Db, key: &DocumentKey) -> Result<Vec<u64>, StorageError> {
+    let row = sqlx::query(
+        "SELECT v.pages FROM documents d JOIN versions v ON v.collection = d.collection AND v.document_id = d.id \
+         AND v.version = d.live_version WHERE d.collection = $1 AND d.id = $2",
+    )
+    .bind(&key.collection)
+    .bind(&key.id)
+    .fetch_optional(db.readers())
+    .await?;
+    row.map_or_else(|| Ok(Vec::new()), |row| json(&row, "pages"))
+}
+
 /// Begins a version: makes the document's row if need be. The number has not been used while points
 /// of it may still be around.
 ///

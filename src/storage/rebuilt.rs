@@ -22,6 +22,8 @@ pub struct Behind {
     pub seq: i64,
     pub description: Description,
     pub content: String,
+    /// Where each page begins in the content.
+    pub pages: Vec<u64>,
 }
 
 /// What a build has of a version once its last chunks are stored.
@@ -63,7 +65,7 @@ pub async fn next_behind(db: &Db, build: &Build) -> Result<Option<Behind>, Stora
     let Some(row) = row else { return Ok(None) };
     let (document, version): (String, i64) = (get(&row, "document_id")?, get(&row, "version")?);
     let row = sqlx::query(
-        "SELECT v.seq, v.content, d.title, d.uri, d.metadata, d.expires_at, CASE WHEN v.superseded_ms IS NULL \
+        "SELECT v.seq, v.content, v.pages, d.title, d.uri, d.metadata, d.expires_at, CASE WHEN v.superseded_ms IS NULL \
          THEN d.scope ELSE 'kept' END AS scope FROM versions v JOIN documents d ON d.collection = v.collection \
          AND d.id = v.document_id WHERE v.collection = $1 AND v.document_id = $2 AND v.version = $3",
     )
@@ -86,6 +88,7 @@ pub async fn next_behind(db: &Db, build: &Build) -> Result<Option<Behind>, Stora
             expires_at: get(&row, "expires_at")?,
         },
         content: get(&row, "content")?,
+        pages: column::json(&row, "pages")?,
     }))
 }
 

@@ -2,7 +2,7 @@
 
 use super::measure::{Measure, is_mark};
 use super::outline::Outline;
-use crate::knowledge::extract::Kind;
+use crate::knowledge::extract::Form;
 use std::ops::Range;
 use unicode_segmentation::GraphemeCursor;
 
@@ -26,8 +26,8 @@ pub(super) struct Piece {
 
 /// The text in pieces, none of them blank, cut at the best border in the second half of each: headings and blocks
 /// in Markdown, else blank lines (before an unindented line in code), else line ends, white space, graphemes.
-pub(super) fn pieces(text: &str, outline: &Outline, kind: Kind) -> Vec<Piece> {
-    let is_markdown = matches!(kind, Kind::Markdown | Kind::Html);
+pub(super) fn pieces(text: &str, outline: &Outline, form: Form) -> Vec<Piece> {
+    let is_markdown = form == Form::Markdown;
     let most = if is_markdown { MARKDOWN_PIECE } else { PIECE };
     let begins_block = |at: usize| at == 0 || outline.blocks.binary_search_by_key(&at, |(start, _)| *start).is_ok();
     let mut pieces = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn pieces(text: &str, outline: &Outline, kind: Kind) -> Vec<Piece> {
             let window = start + most / 2..text.floor_char_boundary(start + most);
             let end = block_border(outline, &window)
                 .filter(|_| !run.is_plain)
-                .or_else(|| line_border(text, &window, kind))
+                .or_else(|| line_border(text, &window, form))
                 .unwrap_or_else(|| grapheme_border(text, window.end));
             // A grapheme that reaches out of the window is cut with the window.
             let end = if end > start { end } else { window.end };
@@ -48,6 +48,25 @@ pub(super) fn pieces(text: &str, outline: &Outline, kind: Kind) -> Vec<Piece> {
     }
     pieces.retain(|piece| !text.get(piece.range.clone()).unwrap_or_default().trim().is_empty());
     pieces
+}
+
+/// The pieces cut where pages begin as well.
+pub(super) fn split_at(text: &str, pieces: Vec<Piece>, pages: &[usize]) -> Vec<Piece> {
+    if pages.is_empty() {
+        return pieces;
+    }
+    let mut split = Vec::with_capacity(pieces.len().max(pages.len()));
+    for Piece { range, is_plain } in pieces {
+        let mut start = range.start;
+        let first = pages.partition_point(|page| *page <= start);
+        let inside = pages.iter().skip(first).take_while(|page| **page < range.end);
+        for end in inside.copied().chain([range.end]).filter(|at| text.is_char_boundary(*at)) {
+            split.push(Piece { range: start..end, is_plain });
+            start = end;
+        }
+    }
+    split.retain(|piece| !text.get(piece.range.clone()).unwrap_or_default().trim().is_empty());
+    split
 }
 
 /// What is between wide blanks, with long lines apart.
@@ -94,10 +113,10 @@ fn block_border(outline: &Outline, window: &Range<usize>) -> Option<usize> {
     inside.iter().rev().find(|(_, is_heading)| *is_heading).or(inside.last()).map(|(at, _)| *at)
 }
 
-fn line_border(text: &str, window: &Range<usize>, kind: Kind) -> Option<usize> {
+fn line_border(text: &str, window: &Range<usize>, form: Form) -> Option<usize> {
     let start = text.ceil_char_boundary(window.start);
     let inside = text.get(start..window.end)?;
-    let blank_line = if kind == Kind::Code {
+    let blank_line = if form == Form::Code {
         inside
             .rmatch_indices("\n\n")
             .map(|(at, _)| at + 2)

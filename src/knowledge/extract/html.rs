@@ -6,10 +6,13 @@
 
 mod attributes;
 mod line;
+mod links;
 mod page;
 mod rules;
 mod table;
 mod walk;
+
+pub use links::{Links, links};
 
 use super::ExtractError;
 use html5ever::TokenizerResult;

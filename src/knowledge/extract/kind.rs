@@ -1,14 +1,38 @@
-//! Which family of formats a document belongs to: by name, by declared MIME type, at last by how it begins.
-//! Says nothing about whether the bytes are text: that is `sniff`'s part.
+//! Which family of formats a document belongs to. What the bytes say counts most: containers have their magic
+//! numbers, whatever they are called. Among texts the name, then the declared MIME type, then the beginning.
+
+mod names;
 
 use super::RawDocument;
+use names::by_name;
+use serde::{Deserialize, Serialize};
 
 /// A family of formats that are read alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     Markdown,
-    /// Its text is Markdown.
     Html,
+    Text,
+    Code,
+    Csv,
+    Json,
+    Ndjson,
+    Xml,
+    Email,
+    Pdf,
+    Docx,
+    Xlsx,
+    Pptx,
+    Epub,
+    /// Any ZIP container until it has been opened; after that, an archive of documents.
+    Zip,
+}
+
+/// What the text that was read of a document is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Markdown,
     Text,
     Code,
 }
@@ -20,263 +44,58 @@ impl Kind {
             Self::Html => "html",
             Self::Text => "text",
             Self::Code => "code",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Ndjson => "ndjson",
+            Self::Xml => "xml",
+            Self::Email => "email",
+            Self::Pdf => "pdf",
+            Self::Docx => "docx",
+            Self::Xlsx => "xlsx",
+            Self::Pptx => "pptx",
+            Self::Epub => "epub",
+            Self::Zip => "zip",
         }
     }
-}
 
-const MARKDOWN: &[&str] = &["md", "markdown", "mdown", "mkd", "mdx", "rmd", "qmd"];
-const HTML: &[&str] = &["html", "htm", "xhtml", "xht"];
-const TEXT: &[&str] = &[
-    "txt",
-    "text",
-    "log",
-    "csv",
-    "tsv",
-    "tab",
-    "json",
-    "jsonl",
-    "ndjson",
-    "json5",
-    "geojson",
-    "xml",
-    "xsd",
-    "xsl",
-    "xslt",
-    "svg",
-    "rss",
-    "atom",
-    "yaml",
-    "yml",
-    "toml",
-    "ini",
-    "cfg",
-    "conf",
-    "env",
-    "properties",
-    "rst",
-    "adoc",
-    "asciidoc",
-    "org",
-    "tex",
-    "bib",
-    "srt",
-    "vtt",
-    "diff",
-    "patch",
-    "eml",
-    "ics",
-    "vcf",
-    "po",
-    "nfo",
-    "me",
-    "1st",
-    "lock",
-];
-const CODE: &[&str] = &[
-    "rs",
-    "py",
-    "pyi",
-    "js",
-    "mjs",
-    "cjs",
-    "jsx",
-    "ts",
-    "mts",
-    "cts",
-    "tsx",
-    "java",
-    "kt",
-    "kts",
-    "scala",
-    "groovy",
-    "go",
-    "c",
-    "h",
-    "cc",
-    "cpp",
-    "cxx",
-    "hh",
-    "hpp",
-    "hxx",
-    "cs",
-    "fs",
-    "vb",
-    "swift",
-    "m",
-    "mm",
-    "rb",
-    "php",
-    "pl",
-    "pm",
-    "lua",
-    "r",
-    "jl",
-    "dart",
-    "ex",
-    "exs",
-    "erl",
-    "hrl",
-    "hs",
-    "ml",
-    "mli",
-    "elm",
-    "clj",
-    "cljs",
-    "lisp",
-    "el",
-    "scm",
-    "zig",
-    "nim",
-    "v",
-    "sv",
-    "vhd",
-    "vhdl",
-    "asm",
-    "s",
-    "sh",
-    "bash",
-    "zsh",
-    "fish",
-    "ps1",
-    "bat",
-    "cmd",
-    "sql",
-    "proto",
-    "thrift",
-    "graphql",
-    "gql",
-    "css",
-    "scss",
-    "sass",
-    "less",
-    "vue",
-    "svelte",
-    "astro",
-    "tf",
-    "hcl",
-    "nix",
-    "cmake",
-    "gradle",
-    "mk",
-    "make",
-    "dockerfile",
-    "awk",
-    "sed",
-    "pas",
-    "f90",
-    "f95",
-    "for",
-    "cob",
-    "ada",
-    "adb",
-    "ads",
-    "d",
-    "cr",
-    "sol",
-    "wgsl",
-    "glsl",
-    "vert",
-    "frag",
-    "hlsl",
-    "metal",
-    "cu",
-];
-/// Source files without an extension.
-const CODE_NAMES: &[&str] = &[
-    "dockerfile",
-    "containerfile",
-    "makefile",
-    "gnumakefile",
-    "rakefile",
-    "gemfile",
-    "vagrantfile",
-    "jenkinsfile",
-    "justfile",
-    "procfile",
-    "cmakelists.txt",
-    "build",
-    "build.bazel",
-    "workspace",
-];
-/// Formats that only their own reader can make sense of, whatever the bytes look like.
-const CONTAINERS: &[&str] = &[
-    "pdf",
-    "doc",
-    "docx",
-    "docm",
-    "dot",
-    "dotx",
-    "xls",
-    "xlsx",
-    "xlsm",
-    "xlsb",
-    "ppt",
-    "pptx",
-    "pptm",
-    "odt",
-    "ods",
-    "odp",
-    "odg",
-    "rtf",
-    "epub",
-    "mobi",
-    "azw3",
-    "pages",
-    "numbers",
-    "key",
-    "zip",
-    "gz",
-    "tgz",
-    "bz2",
-    "xz",
-    "zst",
-    "7z",
-    "rar",
-    "tar",
-    "jar",
-    "png",
-    "jpg",
-    "jpeg",
-    "gif",
-    "webp",
-    "bmp",
-    "tif",
-    "tiff",
-    "ico",
-    "heic",
-    "avif",
-    "mp3",
-    "wav",
-    "ogg",
-    "flac",
-    "m4a",
-    "mp4",
-    "mkv",
-    "avi",
-    "mov",
-    "webm",
-    "exe",
-    "dll",
-    "so",
-    "dylib",
-    "class",
-    "pyc",
-    "wasm",
-    "ttf",
-    "otf",
-    "woff",
-    "woff2",
-    "sqlite",
-    "db",
-    "parquet",
-    "onnx",
-    "gguf",
-    "safetensors",
-];
+    /// The kind with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        serde_json::from_value(name.into()).ok()
+    }
+
+    /// What its text is, once it has been read.
+    pub fn form(self) -> Form {
+        match self {
+            Self::Code => Form::Code,
+            Self::Text | Self::Json | Self::Ndjson | Self::Xml | Self::Pdf | Self::Zip => Form::Text,
+            Self::Markdown
+            | Self::Html
+            | Self::Csv
+            | Self::Email
+            | Self::Docx
+            | Self::Xlsx
+            | Self::Pptx
+            | Self::Epub => Form::Markdown,
+        }
+    }
+
+    /// Whether reading it could end the process: formats with readers that others wrote, or that unpack.
+    pub fn is_hazardous(self) -> bool {
+        matches!(self, Self::Pdf | Self::Zip | Self::Docx | Self::Xlsx | Self::Pptx | Self::Epub | Self::Email)
+    }
+
+    /// Whether what is read of it is much larger in memory than it is.
+    pub fn grows(self) -> bool {
+        matches!(self, Self::Json | Self::Ndjson | Self::Xml | Self::Csv)
+    }
+}
 
 /// The kind of a file. A declared HTML type counts where the bytes agree: browsers and command-line clients
 /// guess the type from the name, so it seldom knows more. `Err`: the format's name.
 pub(super) fn of_document(raw: &RawDocument<'_>) -> Result<Kind, String> {
+    if let Some(kind) = by_magic(raw.bytes) {
+        return kind;
+    }
     match by_name(raw.name) {
         Some(Ok(kind))
             if kind != Kind::Html && by_mime(raw.mime) == Some(Ok(Kind::Html)) && begins_as_html(raw.bytes) =>
@@ -290,6 +109,9 @@ pub(super) fn of_document(raw: &RawDocument<'_>) -> Result<Kind, String> {
 
 /// The kind of a fetched page: the declared type first, but `text/plain` says no more than "text".
 pub(super) fn of_page(raw: &RawDocument<'_>) -> Result<Kind, String> {
+    if let Some(kind) = by_magic(raw.bytes) {
+        return kind;
+    }
     match by_mime(raw.mime) {
         Some(Ok(Kind::Text)) => match by_name(raw.name) {
             Some(Ok(kind)) if kind != Kind::Html => Ok(kind),
@@ -300,59 +122,83 @@ pub(super) fn of_page(raw: &RawDocument<'_>) -> Result<Kind, String> {
             // `/page.php` serves HTML, and so may anything else.
             Some(Ok(_)) | None if begins_as_html(raw.bytes) => Ok(Kind::Html),
             Some(kind) => kind,
-            None => Ok(Kind::Text),
+            None => Ok(by_content(raw.bytes)),
         },
     }
 }
 
-fn by_name(name: &str) -> Option<Result<Kind, String>> {
-    let file = name.rsplit(['/', '\\']).next().unwrap_or(name).to_lowercase();
-    if CODE_NAMES.contains(&file.as_str()) {
-        return Some(Ok(Kind::Code));
+/// Junk before a PDF's header that readers forgive.
+const PDF_WITHIN: usize = 1024;
+
+/// Containers that can be read, told by their first bytes.
+fn by_magic(bytes: &[u8]) -> Option<Result<Kind, String>> {
+    let head = bytes.get(..PDF_WITHIN).unwrap_or(bytes);
+    if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
+        return Some(Ok(Kind::Zip));
     }
-    let (_, extension) = file.rsplit_once('.')?;
-    let known = |list: &[&str]| list.contains(&extension);
-    if known(MARKDOWN) {
-        Some(Ok(Kind::Markdown))
-    } else if known(HTML) {
-        Some(Ok(Kind::Html))
-    } else if known(TEXT) {
-        Some(Ok(Kind::Text))
-    } else if known(CODE) {
-        Some(Ok(Kind::Code))
-    } else if known(CONTAINERS) {
-        Some(Err(format!("a .{extension} file")))
-    } else {
-        None
-    }
+    // A text about PDF says so in words first.
+    let at = memchr::memmem::find(head, b"%PDF-")?;
+    let is_start = head
+        .get(..at)
+        .is_some_and(|before| at == 0 || !before.iter().all(|b| is_text_byte(*b)) || before.trim_ascii().is_empty());
+    is_start.then_some(Ok(Kind::Pdf))
 }
 
-/// `None` where the type says nothing: absent, or any bytes.
+fn is_text_byte(byte: u8) -> bool {
+    matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~')
+}
+
+/// `None` where the type says nothing: absent, any bytes, or a container that its bytes would have told.
 fn by_mime(mime: Option<&str>) -> Option<Result<Kind, String>> {
     let essence = mime?.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     Some(match essence.as_str() {
         "" | "application/octet-stream" | "binary/octet-stream" | "application/unknown" => return None,
+        "application/pdf" | "application/zip" | "application/x-zip-compressed" | "application/epub+zip" => return None,
+        office if office.starts_with("application/vnd.openxmlformats-officedocument.") => return None,
         "text/html" | "application/xhtml+xml" => Ok(Kind::Html),
         "text/markdown" | "text/x-markdown" => Ok(Kind::Markdown),
+        "text/csv" | "text/tab-separated-values" | "application/csv" => Ok(Kind::Csv),
+        "message/rfc822" => Ok(Kind::Email),
         "text/javascript"
         | "application/javascript"
         | "application/x-javascript"
         | "application/ecmascript"
         | "text/css" => Ok(Kind::Code),
         "application/x-sh" | "application/x-httpd-php" | "application/sql" | "application/typescript" => Ok(Kind::Code),
-        "application/json" | "application/xml" | "application/yaml" | "application/x-yaml" | "application/toml" => {
-            Ok(Kind::Text)
-        }
-        "application/x-ndjson" | "application/jsonl" | "message/rfc822" | "image/svg+xml" => Ok(Kind::Text),
+        "application/json" => Ok(Kind::Json),
+        "application/x-ndjson" | "application/jsonl" => Ok(Kind::Ndjson),
+        "application/xml" | "text/xml" | "image/svg+xml" => Ok(Kind::Xml),
+        "application/yaml" | "application/x-yaml" | "application/toml" => Ok(Kind::Text),
         other if other.starts_with("text/x-") || other.starts_with("text/rust") => Ok(Kind::Code),
         "text/rtf" => Err("text/rtf".to_owned()),
-        other if other.starts_with("text/") || other.ends_with("+json") || other.ends_with("+xml") => Ok(Kind::Text),
+        other if other.ends_with("+json") => Ok(Kind::Json),
+        other if other.ends_with("+xml") => Ok(Kind::Xml),
+        other if other.starts_with("text/") => Ok(Kind::Text),
         other => Err(other.to_owned()),
     })
 }
 
 fn by_content(bytes: &[u8]) -> Kind {
-    if begins_as_html(bytes) { Kind::Html } else { Kind::Text }
+    let start = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start();
+    if begins_as_html(bytes) {
+        Kind::Html
+    } else if start.starts_with(b"<?xml") {
+        Kind::Xml
+    } else if start.starts_with(b"{\"") || start.starts_with(b"[{") {
+        Kind::Json
+    } else if begins_as_mail(start) {
+        Kind::Email
+    } else {
+        Kind::Text
+    }
+}
+
+/// Headers that together only an e-mail has, before the first empty line.
+fn begins_as_mail(start: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(start.get(..8192).unwrap_or(start)).to_ascii_lowercase();
+    let headers = head.split("\n\n").next().and_then(|h| h.split("\r\n\r\n").next()).unwrap_or_default();
+    let has = |name: &str| headers.lines().any(|line| line.starts_with(name));
+    has("from:") && (has("received:") || has("message-id:") || has("mime-version:"))
 }
 
 /// A doctype or an `<html`, `<head` or `<body` tag after white space and comments.

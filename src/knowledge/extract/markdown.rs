@@ -73,7 +73,7 @@ fn title_in_front_matter(front: &str) -> Option<String> {
 }
 
 /// The text of the first heading, its markup left out.
-fn first_heading(text: &str) -> Option<String> {
+pub(super) fn first_heading(text: &str) -> Option<String> {
     let start = text.get(..text.floor_char_boundary(TITLE_WITHIN.min(text.len())))?;
     let mut heading: Option<String> = None;
     for event in Parser::new_ext(start, Options::ENABLE_TABLES) {

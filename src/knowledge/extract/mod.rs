@@ -2,22 +2,48 @@
 //!
 //! Invariants: the text that leaves here is clean (no control characters but `\n` and `\t`, lines end in
 //! `\n`, nothing undecodable shown as U+FFFD), every offset of the knowledge base counts in it, and work is
-//! linear in the input. Runs synchronously: callers put it on a blocking thread and bound the input's size.
+//! linear in the input. What a reader could do to the process that runs it, it does to one of its own
+//! ([`Reader`]); everything here runs synchronously in that, or on a blocking thread.
 
+mod apart;
+mod archive;
 mod charset;
 mod code;
 mod control;
+mod csv;
+mod docx;
+mod email;
+mod epub;
+mod error;
+mod grid;
 mod html;
+mod json;
 mod kind;
+mod limits;
 mod markdown;
+mod markup;
+mod office;
+mod pdf;
+mod pptx;
 mod sniff;
 mod text;
+mod unpack;
+mod xlsx;
+mod xml;
 
 #[cfg(test)]
 mod tests;
 
-pub use kind::Kind;
+pub use apart::{COMMAND, Origin, Reader, Unpacking, worker};
+pub use error::ExtractError;
+pub use html::{Links, links};
+pub use kind::{Form, Kind};
+pub use limits::Limits;
+pub use unpack::is_archive;
+pub use xml::locations;
 
+use limits::Budget;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A document as it arrived.
@@ -31,17 +57,19 @@ pub struct RawDocument<'a> {
 }
 
 /// What a document says, ready to be chunked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extracted {
-    /// Plain text, Markdown (also from HTML) or source code, as `kind` says. Never blank.
+    /// Plain text, Markdown or source code, as `kind` says. Never blank.
     pub text: String,
-    /// From the document itself: front matter, `<title>` or the first heading.
+    /// From the document itself: front matter, `<title>`, its properties or the first heading.
     pub title: Option<String>,
     pub kind: Kind,
-    /// The charset's name in lower case, as WHATWG names it.
+    /// The charset's name in lower case, as WHATWG names it; empty for formats that have no single one.
     pub charset: String,
     /// Neither a byte order mark, nor valid UTF-8, nor a declaration that holds: detection chose it.
     pub charset_guessed: bool,
+    /// Where each page begins in the text; empty for formats without pages.
+    pub pages: Vec<usize>,
     /// What was mended or dropped, one sentence each, for the document's status.
     pub notes: Vec<String>,
 }
@@ -51,53 +79,27 @@ impl Extracted {
     pub fn metadata(&self) -> Map<String, Value> {
         let mut out = Map::new();
         out.insert("format".into(), self.kind.name().into());
-        out.insert("charset".into(), self.charset.as_str().into());
+        if !self.charset.is_empty() {
+            out.insert("charset".into(), self.charset.as_str().into());
+        }
         if self.charset_guessed {
             out.insert("charset_guessed".into(), true.into());
+        }
+        if !self.pages.is_empty() {
+            out.insert("pages".into(), self.pages.len().into());
         }
         out
     }
 }
 
-/// Why a document is refused. The message is for the person who sent it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ExtractError {
-    #[error("the document has no text")]
-    Empty,
-    #[error("the content is binary ({0}), not text")]
-    Binary(String),
-    #[error("{0} cannot be read; what works: Markdown, HTML, plain text and source code")]
-    UnsupportedType(String),
-    #[error("the text's encoding could not be determined: convert it to UTF-8")]
-    UnknownEncoding,
-    #[error("elements are nested deeper than {0} levels")]
-    TooDeep(usize),
-}
-
-impl ExtractError {
-    /// The problem's stable `code`.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Empty => "empty_document",
-            Self::Binary(_) => "binary_content",
-            Self::UnsupportedType(_) => "unsupported_type",
-            Self::UnknownEncoding => "unknown_encoding",
-            Self::TooDeep(_) => "too_deep",
-        }
-    }
-
-    /// The HTTP status that says the same: 415 where another format would do, else 422.
-    pub fn status(&self) -> u16 {
-        match self {
-            Self::Binary(_) | Self::UnsupportedType(_) => 415,
-            Self::Empty | Self::UnknownEncoding | Self::TooDeep(_) => 422,
-        }
-    }
-}
-
-/// Reads a document that somebody put into a collection.
+/// Reads a document that somebody put into a collection, in this process and with the default limits.
 pub fn extract(raw: &RawDocument<'_>) -> Result<Extracted, ExtractError> {
-    read(raw, kind::of_document(raw))
+    read(raw, Origin::Document, Limits::default())
+}
+
+/// Reads what was sent or fetched, in this process.
+fn read(raw: &RawDocument<'_>, origin: Origin, limits: Limits) -> Result<Extracted, ExtractError> {
+    read_part(raw, origin, &Budget::new(limits, raw.bytes.len()))
 }
 
 /// Whether a file that begins with `raw.bytes` can be worth reading: not empty, not binary, not of a type that
@@ -106,36 +108,63 @@ pub fn may_be_read(raw: &RawDocument<'_>) -> Result<(), ExtractError> {
     if raw.bytes.is_empty() {
         return Err(ExtractError::Empty);
     }
-    sniff::refuse_binary(raw.bytes)?;
-    kind::of_document(raw).map(|_| ()).map_err(ExtractError::UnsupportedType)
+    kind_of(raw, Origin::Document).map(|_| ())
 }
 
-/// Reads a fetched page: what the server says of it outweighs how its URL ends.
-pub fn readable(bytes: &[u8], content_type: Option<&str>, url: &str) -> Result<Extracted, ExtractError> {
+/// The kind by which a document will be read; refused where the bytes are none that can be.
+fn kind_of(raw: &RawDocument<'_>, origin: Origin) -> Result<Kind, ExtractError> {
+    let kind = match origin {
+        Origin::Document => kind::of_document(raw),
+        Origin::Page => kind::of_page(&RawDocument { name: path_of(raw.name), ..*raw }),
+    };
+    if !matches!(kind, Ok(Kind::Pdf | Kind::Zip)) {
+        sniff::refuse_binary(raw.bytes)?;
+    }
+    kind.map_err(ExtractError::UnsupportedType)
+}
+
+/// The path of a URL. Without one, what follows the last dot is a domain, not a file's kind.
+fn path_of(url: &str) -> &str {
     let path = url.split(['?', '#']).next().unwrap_or(url);
-    // Without a path, what follows the last dot is a domain, not a file's kind.
-    let name = match path.split_once("://") {
+    match path.split_once("://") {
         Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
         None => path,
-    };
-    let raw = RawDocument { bytes, name, mime: content_type };
-    read(&raw, kind::of_page(&raw))
+    }
 }
 
-fn read(raw: &RawDocument<'_>, kind: Result<Kind, String>) -> Result<Extracted, ExtractError> {
-    sniff::refuse_binary(raw.bytes)?;
-    let kind = kind.map_err(ExtractError::UnsupportedType)?;
-    let declared = charset::declared(raw, kind);
-    let decoded = charset::decode(raw.bytes, declared.as_deref())?;
-    let mut notes = decoded.notes;
-    let mut removed = 0;
-    let clean = control::clean(decoded.text, &mut removed);
-    let (text, title) = match kind {
-        Kind::Markdown => markdown::read(&clean, &mut notes)?,
-        Kind::Html => html::read(&clean, &mut notes)?,
-        Kind::Text => (text::read(clean), None),
-        Kind::Code => (code::read(clean), None),
+/// What a format's reader makes of a document.
+struct Content {
+    text: String,
+    title: Option<String>,
+    kind: Kind,
+    /// Of pages.
+    starts: Vec<usize>,
+}
+
+/// Reads a document, or one inside another, within what the budget has left.
+fn read_part(raw: &RawDocument<'_>, origin: Origin, budget: &Budget) -> Result<Extracted, ExtractError> {
+    let kind = kind_of(raw, origin)?;
+    let mut notes = Vec::new();
+    let (mut charset, mut charset_guessed, mut removed) = (String::new(), false, 0);
+    let content = match kind {
+        Kind::Pdf => {
+            let pages = pdf::read(raw.bytes, budget, &mut notes)?;
+            Content { text: pages.text, title: pages.title, kind, starts: pages.starts }
+        }
+        Kind::Zip | Kind::Docx | Kind::Xlsx | Kind::Pptx | Kind::Epub => office::read(raw.bytes, budget, &mut notes)?,
+        Kind::Email => {
+            let (text, title) = email::read(raw.bytes, budget, &mut notes)?;
+            Content { text, title, kind, starts: Vec::new() }
+        }
+        _ => {
+            let declared = charset::declared(raw, kind);
+            let decoded = charset::decode(raw.bytes, declared.as_deref())?;
+            notes = decoded.notes;
+            (charset, charset_guessed) = (decoded.charset, decoded.guessed);
+            text_content(control::clean(decoded.text, &mut removed), kind, budget, &mut notes)?
+        }
     };
+    let Content { text, title, kind, starts: pages } = content;
     // A character reference (`&#1;`) can name what the bytes did not hold.
     let text = control::clean(text, &mut removed);
     let title = title.map(|title| control::clean(title, &mut removed));
@@ -145,5 +174,20 @@ fn read(raw: &RawDocument<'_>, kind: Result<Kind, String>) -> Result<Extracted, 
     if text.chars().all(control::is_blank) {
         return Err(ExtractError::Empty);
     }
-    Ok(Extracted { text, title, kind, charset: decoded.charset, charset_guessed: decoded.guessed, notes })
+    Ok(Extracted { text, title, kind, charset, charset_guessed, pages, notes })
+}
+
+fn text_content(clean: String, kind: Kind, budget: &Budget, notes: &mut Vec<String>) -> Result<Content, ExtractError> {
+    let plain = |text| (text::read(text), None);
+    let (text, title) = match kind {
+        Kind::Markdown => markdown::read(&clean, notes)?,
+        Kind::Html => html::read(&clean, notes)?,
+        Kind::Code => (code::read(clean), None),
+        Kind::Csv => (csv::read(&clean, budget)?, None),
+        Kind::Json => (json::read(&clean, budget, notes)?, None),
+        Kind::Ndjson => (json::read_lines(&clean, budget, notes)?, None),
+        Kind::Xml => xml::read(&clean, budget, notes)?,
+        _ => plain(clean),
+    };
+    Ok(Content { text, title, kind, starts: Vec::new() })
 }

@@ -1,5 +1,7 @@
 //! The handed documents that broke ingestion elsewhere, and more of the same kinds.
 
+mod formats;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -65,8 +67,16 @@ fn handed_files_are_read() {
         ("deep_nesting.html", &["needle at depth"], &["<div"]),
         ("minified.js", &["var a={k0:function(){return \"v0\"}"], &[]),
         ("code_lines.rs", &["/// Returns the mooring tension in newtons.\npub fn mooring_tension"], &[]),
-        ("deep.json", &["{\"a\":{\"a\":"], &[]),
-        ("quirky.csv", &["line one\nline two; still same cell", "\"04\""], &[]),
+        (
+            "quirky.csv",
+            &[
+                "| part | note | qty |",
+                "| A-1 | line one line two; still same cell | 3 |",
+                "says \"handle with care\" | 04 |",
+                "| A-3 | short row |",
+            ],
+            &["sep="],
+        ),
         ("instruction_in_text.md", &["The tide table is kept in drawer six."], &[]),
         ("dup_one.md", &[], &[]),
     ];
@@ -113,9 +123,14 @@ fn handed_files_are_refused() {
     for (name, code, status) in [
         ("whitespace_only.md", "empty_document", 422),
         ("png_named.txt", "binary_content", 415),
-        ("docx_renamed.txt", "unsupported_type", 415),
         ("ole_header.doc", "unsupported_type", 415),
         ("zip_many_entries.zip", "unsupported_type", 415),
+        ("deep.json", "too_deep", 422),
+        ("truncated.docx", "corrupt_document", 422),
+        ("bomb_lying_sizes.docx", "expands_too_far", 413),
+        ("scanned.pdf", "no_text", 422),
+        ("footer_only_scan.pdf", "no_text", 422),
+        ("encrypted_user_aes256.pdf", "encrypted_document", 422),
     ] {
         let error = read_file(name).unwrap_err();
         assert_eq!((error.code(), error.status()), (code, status), "{name}");
@@ -138,9 +153,9 @@ fn more_binaries_and_empties_are_refused() {
         (&noise, "a.txt", "binary_content"),
         (&elf, "a.rs", "binary_content"),
         (&gzip, "a.txt", "unsupported_type"),
-        (b"%PDF-1.4 1 0 obj << >> endobj", "a.txt", "unsupported_type"),
+        (b"%PDF-1.4 1 0 obj << >> endobj", "a.txt", "corrupt_document"),
         (b"{\\rtf1\\ansi Hello}", "a.txt", "unsupported_type"),
-        (b"just text", "a.docx", "unsupported_type"),
+        (&[&b"PK\x03\x04"[..], &noise].concat(), "a.docx", "corrupt_document"),
         (b"just text", "PHOTO.JPG", "unsupported_type"),
         (b"\xFF\xFE\x00\xD8\x00\xD8\x00\xD8\x00\xD8", "a.txt", "unknown_encoding"),
     ];
@@ -150,8 +165,10 @@ fn more_binaries_and_empties_are_refused() {
             Ok(found) => panic!("{name} {:?} was read as {:?}", bytes.get(..16.min(bytes.len())), found.text),
         }
     }
-    let message = read_bytes(b"x", "a.docx").unwrap_err().to_string();
-    assert!(message.contains("Markdown, HTML, plain text and source code"), "{message}");
+    let message = read_bytes(b"x", "a.rtf").unwrap_err().to_string();
+    assert!(message.contains("PDF, Word, Excel and PowerPoint"), "{message}");
+    // What is called a container and is none is what it is.
+    assert_eq!(read_bytes(b"just text", "a.docx").map(|e| e.kind), Ok(Kind::Text));
 }
 
 /// Text that begins like a binary format is text.
@@ -282,12 +299,14 @@ fn kinds_follow_name_type_and_content() {
     assert_eq!(kind("notes.txt", Some("text/html"), b"<html><p>x"), Ok(Kind::Html));
     assert_eq!(kind("notes.md", Some("text/html"), b"# x"), Ok(Kind::Markdown));
     assert_eq!(kind("notes.xyz", None, b"x"), Ok(Kind::Text));
-    let page = |bytes: &[u8], mime, url| readable(bytes, mime, url).map(|e| e.kind);
+    let page = |bytes: &[u8], mime, url| {
+        read(&RawDocument { bytes, name: url, mime }, Origin::Page, Limits::default()).map(|e| e.kind)
+    };
     assert_eq!(page(b"<p>x", Some("text/html; charset=utf-8"), "https://h/main.rs"), Ok(Kind::Html));
     assert_eq!(page(b"# x", Some("text/plain"), "https://h/README.md?raw=1"), Ok(Kind::Markdown));
     assert_eq!(page(b"x", Some("text/plain"), "https://h/index.html"), Ok(Kind::Text));
     assert_eq!(page(b"<!doctype html><p>x", None, "https://example.org"), Ok(Kind::Html));
-    assert_eq!(page(b"{}", Some("application/ld+json"), "https://h/"), Ok(Kind::Text));
+    assert_eq!(page(b"{}", Some("application/ld+json"), "https://h/"), Ok(Kind::Json));
     assert_eq!(page(b"x", Some("image/png"), "https://h/a").map_err(|e| e.code()), Err("unsupported_type"));
 }
 

@@ -4,7 +4,7 @@
 use super::super::base;
 use super::super::chunker::{ChunkError, ChunkOptions, Chunker};
 use super::super::error::KnowledgeError;
-use super::super::extract::{self, RawDocument};
+use super::super::extract::{Extracted, Origin, RawDocument};
 use super::super::keyword::{self, Keywords};
 use super::super::{Embedder, Priority};
 use super::attempt::Attempt;
@@ -30,6 +30,8 @@ pub(super) struct Read {
     /// Of what was sent.
     pub bytes: u64,
     pub pieces: Vec<Piece>,
+    /// Where each page begins.
+    pub pages: Vec<u64>,
     /// Wanted where the collection has not decided yet.
     pub language: Option<&'static str>,
 }
@@ -101,29 +103,27 @@ impl Ingest {
         collection: &Collection,
         target: &Target,
     ) -> Result<Read, KnowledgeError> {
-        let chunker = self.chunker(&target.embedder)?;
-        let (uri, mime, title) = (task.uri.clone(), task.mime.clone(), task.title.clone());
+        let bytes = content.len() as u64;
+        let extracted = self.extract(task, content).await?;
+        let (chunker, title) = (self.chunker(&target.embedder)?, task.title.clone());
         let (inner, job) = (Arc::clone(&self.inner), task.job);
         let undecided = collection.keyword_language.is_empty();
         let read = move || {
-            let raw = RawDocument { bytes: &content, name: &uri, mime: mime.as_deref() };
-            let bytes = content.len() as u64;
-            let extracted = extract::extract(&raw)?;
-            drop(content);
             inner.running.reached(job, JobStatus::Chunking, 0, 0);
             let title = title.or_else(|| extracted.title.clone());
-            let chunks = chunker.chunk(&extracted.text, extracted.kind, title.as_deref())?;
+            let chunks = chunker.chunk_pages(&extracted.text, extracted.kind, title.as_deref(), &extracted.pages)?;
             let language = undecided.then(|| {
                 let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text).collect();
                 keyword::detect(&texts).name()
             });
-            let pieces = chunks.iter().map(Piece::of).collect();
+            let pieces = chunks.iter().map(|chunk| Piece::of(chunk, &extracted.pages)).collect();
             drop(chunks);
             Ok(Read {
                 metadata: extracted.metadata(),
                 format: extracted.kind.name(),
                 content: Arc::from(extracted.text),
                 title,
+                pages: extracted.pages.iter().map(|page| *page as u64).collect(),
                 notes: extracted.notes,
                 bytes,
                 pieces,
@@ -131,6 +131,23 @@ impl Ingest {
             })
         };
         self.inner.base.off_runtime(task.priority, read).await?
+    }
+
+    /// The text of what was sent, read here or by a process of its own.
+    async fn extract(&self, task: &Task, content: Bytes) -> Result<Extracted, KnowledgeError> {
+        let reader = self.inner.reader.clone();
+        // What a server says of a page outweighs how its address ends.
+        let is_page = task.mime.is_some() && (task.uri.starts_with("https://") || task.uri.starts_with("http://"));
+        let origin = if is_page { Origin::Page } else { Origin::Document };
+        let (uri, mime, bytes) = (task.uri.clone(), task.mime.clone(), content.clone());
+        let here = move || {
+            let raw = RawDocument { bytes: &bytes, name: &uri, mime: mime.as_deref() };
+            reader.here(&raw, origin)
+        };
+        if let Some(read) = self.inner.base.off_runtime(task.priority, here).await? {
+            return Ok(read?);
+        }
+        Ok(self.inner.reader.apart(content, &task.uri, task.mime.as_deref(), origin).await?)
     }
 
     /// The build of the collection that answers.
@@ -249,6 +266,7 @@ impl Ingest {
             mime: task.mime.clone().unwrap_or_else(|| read.format.to_owned()),
             content: read.content,
             notes: read.notes,
+            pages: read.pages,
             chunks,
             keyword_language: keywords.language().name().to_owned(),
             last,

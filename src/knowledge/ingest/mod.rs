@@ -9,6 +9,7 @@ mod attempt;
 mod audit;
 mod build;
 mod describe;
+mod expand;
 mod gates;
 mod jobs;
 mod keep;
@@ -26,6 +27,7 @@ mod upkeep;
 
 pub use audit::Mended;
 pub use describe::Change;
+pub use expand::Expanded;
 pub use manage::NewCollectionOptions;
 pub use queue::Accepted;
 pub use reindex::Reindexing;
@@ -34,6 +36,7 @@ pub use remove::Deleted;
 use super::base::Base;
 use super::chunker::Chunker;
 use super::error::KnowledgeError;
+use super::extract::Reader;
 use super::{Priority, Scope, identity};
 use crate::config::ToolResults;
 use crate::storage::Db;
@@ -75,6 +78,7 @@ pub struct Ingest {
 struct Inner {
     base: Base,
     options: IngestOptions,
+    reader: Reader,
     /// By model, made at first use: before that no model file is needed.
     chunkers: Mutex<HashMap<String, Arc<Chunker>>>,
     turnstile: Turnstile,
@@ -166,10 +170,15 @@ struct Task {
 
 impl Ingest {
     pub fn new(base: Base, options: IngestOptions) -> Self {
+        Self::with_reader(base, options, Reader::default())
+    }
+
+    pub fn with_reader(base: Base, options: IngestOptions, reader: Reader) -> Self {
         Self {
             inner: Arc::new(Inner {
                 base,
                 options,
+                reader,
                 chunkers: Mutex::default(),
                 turnstile: Turnstile::default(),
                 gates: Gates::default(),

@@ -35,6 +35,7 @@ impl Ingest {
             return Err(KnowledgeError::NotIndexed(key.id.clone()));
         };
         let LiveVersion { hash, bytes, mime, notes, .. } = live;
+        let pages = documents::pages(&base.db, key).await?;
         let about = found.description;
         let version = documents::begin(&base.db, key.clone(), about.clone(), DocumentStatus::Chunking).await?;
         let attempt = Attempt::new(&self.inner, key.clone(), version);
@@ -54,7 +55,7 @@ impl Ingest {
         let started = async {
             let target = Target { anew: true, ..self.target(&collection, Priority::Bulk)? };
             let keywords = base.keywords(&collection.keyword_language)?;
-            let (content, pieces) = self.cut_again(&target.embedder, content, &about).await?;
+            let (content, pieces) = self.cut_again(&target.embedder, content, &pages, &about).await?;
             let chunks = pieces.len() as u64;
             let mut slices: Vec<Slice> = slice::cut(pieces).collect();
             let first = self.embed(&target, &content, &keywords, slices.remove(0)).await?;
@@ -66,6 +67,7 @@ impl Ingest {
                 notes,
                 bytes,
                 pieces: Vec::new(),
+                pages,
                 language: None,
             };
             Ok::<_, KnowledgeError>(Started { target, rebuilt: true, read, keywords, first, rest: slices, chunks })
@@ -91,7 +93,7 @@ impl Ingest {
         let base = &self.inner.base;
         let (key, about) = (&behind.key, &behind.description);
         rebuilt::clear(&base.db, build, key.clone(), behind.version).await?;
-        let (content, pieces) = self.cut_again(&target.embedder, behind.content, about).await?;
+        let (content, pieces) = self.cut_again(&target.embedder, behind.content, &behind.pages, about).await?;
         let chunks = pieces.len() as u64;
         let slices: Vec<Slice> = slice::cut(pieces).collect();
         let last = slices.len() - 1;
@@ -127,15 +129,17 @@ impl Ingest {
         &self,
         embedder: &Arc<dyn Embedder>,
         content: String,
+        pages: &[u64],
         about: &Description,
     ) -> Result<(Arc<str>, Vec<Piece>), KnowledgeError> {
         let chunker = self.chunker(embedder)?;
         let kind = kind_of(&about.metadata);
+        let pages: Vec<usize> = pages.iter().filter_map(|page| usize::try_from(*page).ok()).collect();
         // A name that only stands for a missing title was not embedded before either.
         let title = Some(about.title.clone()).filter(|title| title != base::last_part(&about.uri));
         let cut = move || {
-            let chunks = chunker.chunk(&content, kind, title.as_deref())?;
-            let pieces: Vec<Piece> = chunks.iter().map(Piece::of).collect();
+            let chunks = chunker.chunk_pages(&content, kind, title.as_deref(), &pages)?;
+            let pieces: Vec<Piece> = chunks.iter().map(|chunk| Piece::of(chunk, &pages)).collect();
             drop(chunks);
             Ok::<_, ChunkError>((Arc::from(content), pieces))
         };
@@ -143,12 +147,7 @@ impl Ingest {
     }
 }
 
-/// What the stored text is written in: all that is not said to be plain text or code became Markdown.
+/// What the stored text was read from; Markdown where nothing says so.
 fn kind_of(metadata: &Map<String, Value>) -> Kind {
-    match metadata.get("format").and_then(Value::as_str) {
-        Some("text") => Kind::Text,
-        Some("code") => Kind::Code,
-        Some("html") => Kind::Html,
-        _ => Kind::Markdown,
-    }
+    metadata.get("format").and_then(Value::as_str).and_then(Kind::named).unwrap_or(Kind::Markdown)
 }

@@ -26,11 +26,14 @@ pub(super) struct Piece {
     /// What is shown before the text: the header of a table that was cut.
     shown_prefix: String,
     lines: Option<(u32, u32)>,
+    page: Option<u32>,
 }
 
 impl Piece {
-    pub(super) fn of(chunk: &ChunkText<'_>) -> Self {
+    /// `pages`: where each page of the document begins.
+    pub(super) fn of(chunk: &ChunkText<'_>, pages: &[usize]) -> Self {
         let prefix = |whole: &str| whole.strip_suffix(chunk.text).unwrap_or_default().to_owned();
+        let page = pages.partition_point(|page| *page <= chunk.start);
         let line = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Self {
             range: chunk.start..chunk.end,
@@ -38,6 +41,7 @@ impl Piece {
             shown_prefix: prefix(&chunk.shown_text()),
             heading_path: chunk.heading_path.clone(),
             lines: chunk.lines.map(|(first, last)| (line(first), line(last))),
+            page: (page > 0).then(|| line(page)),
         }
     }
 
@@ -176,7 +180,7 @@ impl Embedded {
                 start: piece.range.start as u64,
                 end: piece.range.end as u64,
                 lines: piece.lines,
-                page: None,
+                page: piece.page,
                 embed_hash,
                 embedding: dense,
             });

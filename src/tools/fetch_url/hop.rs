@@ -38,6 +38,8 @@ pub enum Answer {
     /// The `Location`, not yet judged.
     Redirect(String),
     Body(Body),
+    /// Neither.
+    Failed(StatusCode),
 }
 
 /// A page as it came, decompressed.
@@ -49,9 +51,20 @@ pub struct Body {
 }
 
 /// What a page may be; everything else is refused by its type.
-const READABLE: &[&str] = &["application/json", "application/xml", "application/xhtml+xml", "application/markdown"];
+const READABLE: &[&str] = &[
+    "application/json",
+    "application/xml",
+    "application/xhtml+xml",
+    "application/markdown",
+    "application/pdf",
+    "application/epub+zip",
+    "application/x-ndjson",
+    "message/rfc822",
+];
+/// Office files, by the beginning of their types.
+const OFFICE: &str = "application/vnd.openxmlformats-officedocument.";
 const ACCEPTED: &str = "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/json;q=0.8,\
-                        application/xml;q=0.8,text/*;q=0.7";
+                        application/xml;q=0.8,application/pdf;q=0.8,text/*;q=0.7";
 
 /// Headers of an answer that are accepted; more of them, or some 400 KB in all, break the fetch off.
 const MAX_HEADERS: usize = 100;
@@ -77,7 +90,7 @@ pub async fn ask(
         return location.map(Answer::Redirect);
     }
     if !status.is_success() {
-        return Err(ToolError(format!("the server answered {status}")));
+        return Ok(Answer::Failed(status));
     }
     read(response, limits.max_bytes).await.map(Answer::Body)
 }
@@ -228,6 +241,7 @@ fn is_readable(content_type: &str) -> bool {
     let essence = essence(content_type);
     essence.starts_with("text/")
         || READABLE.contains(&essence.as_str())
+        || essence.starts_with(OFFICE)
         || (essence.starts_with("application/") && (essence.ends_with("+json") || essence.ends_with("+xml")))
 }
 

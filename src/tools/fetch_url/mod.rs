@@ -3,21 +3,26 @@
 //! Invariant: before each request, the first one and every redirect, the parsed URL has passed the
 //! address guard and the rule on who may name it; see `hop` for what a request can connect to.
 
+mod crawl;
 mod hop;
 mod page;
+mod robots;
 
+pub use crawl::Crawl;
 pub use hop::{Lookup, system};
 
 use super::address_guard::{self, AddressGuard, DEFAULT_PORTS, HostPort, HostPortError, Refusal, Target};
 use super::seen_urls::SeenUrls;
-use super::{IngestText, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use super::{Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::config::{self, Urls};
+use crate::knowledge::extract::{self, Links, Reader};
 use crate::message::Arguments;
 use async_trait::async_trait;
-use hop::{Answer, Limits};
+use bytes::Bytes;
+use hop::{Answer, Body, Limits};
 use moka::future::Cache;
 use page::Page;
-use reqwest::Url;
+use reqwest::{StatusCode, Url};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +89,7 @@ pub struct FetchUrl {
     options: FetchUrlOptions,
     guard: AddressGuard,
     lookup: Lookup,
+    reader: Reader,
     cache: Option<Cache<String, Arc<Page>>>,
 }
 
@@ -98,21 +104,37 @@ impl FetchUrl {
                 .time_to_live(options.cache_ttl)
                 .build()
         });
-        Self { spec: spec(options.urls), options, guard, lookup, cache }
+        Self { spec: spec(options.urls), options, guard, lookup, reader: Reader::default(), cache }
     }
 
-    /// A page that a client names itself, as it goes into the knowledge base: guarded like any other, but
-    /// not bound to what a conversation has named.
+    /// Pages that are PDF, office files and the like are read by this one.
+    pub fn with_reader(self, reader: Reader) -> Self {
+        Self { reader, ..self }
+    }
+
+    /// A page or file that a client names itself, as it came: guarded like any other, but not bound to what a
+    /// conversation has named. It goes into the knowledge base like a file.
     ///
     /// # Errors
-    /// Why it was refused, or could not be had.
-    pub async fn read(&self, url: &str) -> Result<IngestText, ToolError> {
+    /// Why it was refused, or could not be had whole.
+    pub async fn raw(&self, url: &str) -> Result<Fetched, ToolError> {
+        self.file(url).await.map_err(ToolError::from)
+    }
+
+    /// The same, with the status of a server that refuses.
+    async fn file(&self, url: &str) -> Result<Fetched, Failure> {
         let url = without_fragment(address_guard::parse(url).map_err(refused)?);
         let target = self.guard.check_url(&url).map_err(refused)?;
         let named = SeenUrls::default();
         named.add_text(url.as_str());
-        let page = self.page(url, target, &named).await?;
-        page.output().ingest.ok_or_else(|| ToolError("the page has no text".into()))
+        let timeout = self.options.timeout;
+        let followed = tokio::time::timeout(timeout, self.follow(url, target, &named)).await;
+        let (body, url) = followed.map_err(|_| too_slow(timeout))??;
+        if body.cut {
+            let limit = self.options.max_bytes;
+            return Err(ToolError(format!("it has more than {limit} bytes (`tools.fetch_url.max_bytes`)")).into());
+        }
+        Ok(Fetched { url, bytes: body.bytes.into(), content_type: body.content_type })
     }
 
     /// The page behind a URL that the guard and the policy have passed.
@@ -121,7 +143,7 @@ impl FetchUrl {
         let timeout = self.options.timeout;
         let fetch = async {
             let fetched = tokio::time::timeout(timeout, self.fetch(first, target, seen)).await;
-            fetched.unwrap_or_else(|_| Err(ToolError(format!("the page took longer than {timeout:?}"))))
+            fetched.unwrap_or_else(|_| Err(too_slow(timeout)))
         };
         match &self.cache {
             Some(cache) => cache.try_get_with(key, fetch).await.map_err(|error| ToolError::clone(&error)),
@@ -130,6 +152,12 @@ impl FetchUrl {
     }
 
     async fn fetch(&self, first: Url, target: Target, seen: &SeenUrls) -> Result<Arc<Page>, ToolError> {
+        let (body, url) = self.follow(first, target, seen).await?;
+        page::read(body, url, self.options.max_text_bytes, &self.reader).await.map(Arc::new)
+    }
+
+    /// What stands at the end of all redirects, and where that is.
+    async fn follow(&self, first: Url, target: Target, seen: &SeenUrls) -> Result<(Body, Url), Failure> {
         let options = &self.options;
         let limits = Limits { max_bytes: options.max_bytes, connect_timeout: options.timeout / 2 };
         // A URL that the conversation named may lead on as its server likes. One that the model built
@@ -139,17 +167,66 @@ impl FetchUrl {
         for _ in 0..=options.max_redirects {
             let location = match hop::ask(&url, &target, &self.guard, &self.lookup, limits).await? {
                 Answer::Redirect(location) => location,
-                Answer::Body(body) => return page::read(body, url, options.max_text_bytes).await.map(Arc::new),
+                Answer::Body(body) => return Ok((body, url)),
+                Answer::Failed(status) => return Err(Failure::Status(status)),
             };
             let next = next(&url, &location)?;
             target = self.guard.check_url(&next).map_err(led_astray)?;
             if !(free || target.allowed || seen.contains(next.as_str())) {
-                return Err(ToolError("the page redirects to a URL that this conversation has not named".into()));
+                let why = "the page redirects to a URL that this conversation has not named";
+                return Err(ToolError(why.into()).into());
             }
             url = next;
         }
-        Err(ToolError(format!("the page redirects more than {} times", options.max_redirects)))
+        Err(ToolError(format!("the page redirects more than {} times", options.max_redirects)).into())
     }
+}
+
+/// A page or file as it came, whole.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// Where the redirects ended.
+    pub url: Url,
+    pub bytes: Bytes,
+    /// As the server declared it.
+    pub content_type: Option<String>,
+}
+
+impl Fetched {
+    /// Where a page of HTML leads; nothing where it is none.
+    fn links(&self) -> Links {
+        let declared = self.content_type.as_deref().unwrap_or_default().to_ascii_lowercase();
+        match declared.contains("html") {
+            true => extract::links(&String::from_utf8_lossy(&self.bytes)),
+            false => Links::default(),
+        }
+    }
+}
+
+/// Why there is no page.
+enum Failure {
+    /// The server says so.
+    Status(StatusCode),
+    Other(ToolError),
+}
+
+impl From<ToolError> for Failure {
+    fn from(error: ToolError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Failure> for ToolError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Status(status) => Self(format!("the server answered {status}")),
+            Failure::Other(error) => error,
+        }
+    }
+}
+
+fn too_slow(timeout: Duration) -> ToolError {
+    ToolError(format!("the page took longer than {timeout:?}"))
 }
 
 #[async_trait]

@@ -2,8 +2,9 @@
 //! Invariant: the text is never longer than its cap, and says so to the model where it was cut.
 
 use super::hop::Body;
-use crate::knowledge::extract;
+use crate::knowledge::extract::{ExtractError, Extracted, Origin, RawDocument, Reader};
 use crate::tools::{IngestText, ToolError, ToolOutput};
+use bytes::Bytes;
 use reqwest::Url;
 
 /// Longest title, in characters.
@@ -20,25 +21,35 @@ pub struct Page {
 }
 
 /// Extracts a page's readable text, off the runtime's threads.
-pub async fn read(body: Body, url: Url, max_text_bytes: usize) -> Result<Page, ToolError> {
-    let work = move || {
-        let extracted = extract::readable(&body.bytes, body.content_type.as_deref(), url.as_str())
-            .map_err(|error| ToolError(format!("the page cannot be read: {error}")))?;
-        let mut text = extracted.text;
-        let whole = text.len();
-        text.truncate(text.floor_char_boundary(max_text_bytes));
-        Ok(Page {
-            title: extracted.title.and_then(|title| one_line(&title)),
-            cut: body.cut || text.len() < whole,
-            text,
-            url,
-        })
+pub async fn read(body: Body, url: Url, max_text_bytes: usize, reader: &Reader) -> Result<Page, ToolError> {
+    let Body { bytes, content_type, cut } = body;
+    let bytes = Bytes::from(bytes);
+    let here = {
+        let (reader, bytes, mime, name) = (reader.clone(), bytes.clone(), content_type.clone(), url.to_string());
+        move || reader.here(&RawDocument { bytes: &bytes, name: &name, mime: mime.as_deref() }, Origin::Page)
     };
     // A panic on a hostile page costs this call, not the turn.
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+    let here = tokio::task::spawn_blocking(here).await.map_err(|error| {
         tracing::error!(error.cause = %error, "reading a fetched page was broken off");
-        Err(ToolError("the page cannot be read".into()))
-    })
+        ToolError("the page cannot be read".into())
+    })?;
+    let unreadable = |error: ExtractError| ToolError(format!("the page cannot be read: {error}"));
+    let extracted: Extracted = match here {
+        Some(read) => read.map_err(unreadable)?,
+        // Half of a PDF or of an archive is none.
+        None if cut => {
+            let limit = bytes.len();
+            return Err(ToolError(format!(
+                "the file has more than {limit} bytes (`tools.fetch_url.max_bytes`), and its kind cannot be read in part"
+            )));
+        }
+        None => reader.apart(bytes, url.as_str(), content_type.as_deref(), Origin::Page).await.map_err(unreadable)?,
+    };
+    let mut text = extracted.text;
+    let whole = text.len();
+    text.truncate(text.floor_char_boundary(max_text_bytes));
+    let title = extracted.title.and_then(|title| one_line(&title));
+    Ok(Page { title, cut: cut || text.len() < whole, text, url })
 }
 
 fn one_line(title: &str) -> Option<String> {

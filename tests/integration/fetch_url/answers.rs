@@ -43,7 +43,7 @@ async fn a_page_becomes_its_title_its_address_and_its_text() {
 }
 
 #[tokio::test]
-async fn a_page_is_read_only_if_its_type_is_text() {
+async fn a_page_is_read_only_if_its_type_can_be() {
     let types = [
         ("text/html", true),
         ("TEXT/HTML; Charset=UTF-8", true),
@@ -56,7 +56,7 @@ async fn a_page_is_read_only_if_its_type_is_text() {
         ("application/atom+xml", true),
         ("image/png", false),
         ("image/svg+xml", false),
-        ("application/pdf", false),
+        ("application/pdf", true),
         ("application/octet-stream", false),
         ("application/zip", false),
         ("video/mp4", false),

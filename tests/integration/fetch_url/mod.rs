@@ -2,6 +2,8 @@
 //! `allow_hosts`: every other address that a test names must stay unreachable.
 
 mod answers;
+mod crawl;
+mod files;
 mod hostile;
 
 use crate::upstream::{PATIENCE, Script, Upstream};

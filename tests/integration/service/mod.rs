@@ -9,7 +9,9 @@ mod crash;
 mod documents;
 mod eval;
 mod faults;
+mod formats;
 mod guard;
+mod hostile;
 mod ingesting;
 mod jobs;
 mod keys;
@@ -23,6 +25,7 @@ mod slow;
 mod socket;
 mod stop;
 mod versions;
+mod web;
 mod window;
 mod ws;
 
