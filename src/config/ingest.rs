@@ -17,6 +17,8 @@ pub struct Ingest {
     /// Days that a conversation's tool results are kept.
     pub keep_days: u32,
     pub max_document_bytes: usize,
+    /// Of one uploaded file; the rest waits on disk until its turn.
+    pub upload_memory_bytes: usize,
     /// In the embedding model's own tokens.
     pub chunk_tokens: usize,
     pub chunk_overlap_percent: usize,
@@ -73,6 +75,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::whole("ingest.wait_ms", 0, 600_000),
     Key::whole("ingest.keep_days", 1, 36_500),
     Key::whole("ingest.max_document_bytes", 1024, 1 << 31),
+    Key::whole("ingest.upload_memory_bytes", 0, 1 << 31),
     Key::whole("ingest.chunk_tokens", 16, 8192),
     Key::whole("ingest.chunk_overlap_percent", 0, 50),
     Key::list("ingest.watch", Rule { works: "an absolute FOLDER=COLLECTION", accepts: is_watched_folder }),

@@ -18,6 +18,7 @@ mod openapi;
 pub mod problem;
 pub mod search;
 pub mod server;
+mod spool;
 mod sse;
 mod stall;
 pub mod state;

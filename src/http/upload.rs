@@ -4,6 +4,7 @@
 use super::body::{self, QueryOf};
 use super::caller::Caller;
 use super::problem::Problem;
+use super::spool::Spool;
 use super::state::AppState;
 use crate::knowledge::identity;
 use crate::knowledge::ingest::NewDocument;
@@ -42,7 +43,7 @@ pub(super) async fn upload(
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let documents = match kind.as_str() {
-        "multipart/form-data" => from_multipart(&collection, request).await?,
+        "multipart/form-data" => from_multipart(&app, &collection, request).await?,
         "application/json" => from_json(&app, &collection, &body::read(request).await?).await?,
         _ => {
             return Err(Problem::new(
@@ -66,8 +67,8 @@ pub(super) async fn upload(
     Ok(answer(&outcomes, wait, watermark))
 }
 
-/// A document as it was sent, or why it cannot be one.
-type Sent = Result<NewDocument, (String, Problem)>;
+/// A document as it was sent, its content perhaps still on disk, or why it cannot be one.
+type Sent = Result<(NewDocument, Option<Spool>), (String, Problem)>;
 
 enum Outcome {
     Taken(Value),
@@ -76,12 +77,18 @@ enum Outcome {
 
 /// What became of a document, or of each in an archive.
 async fn sent(app: &AppState, caller: &Caller, sent: Sent, wait: bool) -> Vec<Outcome> {
-    let document = match sent {
-        Ok(document) => document,
-        refused => return vec![one(app, caller, refused, wait).await],
+    let (mut document, spool) = match sent {
+        Ok(sent) => sent,
+        Err(refused) => return vec![one(app, caller, Err(refused), wait).await],
     };
     let mut outcomes = Vec::new();
     let uri = document.uri.clone().unwrap_or_default();
+    if let Some(spool) = spool {
+        document.content = match spool.bytes().await {
+            Ok(content) => content,
+            Err(error) => return vec![one(app, caller, Err((uri, Problem::internal(&error))), wait).await],
+        };
+    }
     match app.ingest.expand(document).await {
         Err(error) => outcomes.push(one(app, caller, Err((uri, error.into())), wait).await),
         Ok(mut expanded) => {
@@ -93,7 +100,7 @@ async fn sent(app: &AppState, caller: &Caller, sent: Sent, wait: bool) -> Vec<Ou
     outcomes
 }
 
-async fn one(app: &AppState, caller: &Caller, sent: Sent, wait: bool) -> Outcome {
+async fn one(app: &AppState, caller: &Caller, sent: Result<NewDocument, (String, Problem)>, wait: bool) -> Outcome {
     let document = match sent {
         Ok(document) => document,
         Err((id, problem)) => return Outcome::Refused { id, job: None, problem },
@@ -181,14 +188,14 @@ async fn from_json(app: &AppState, collection: &str, bytes: &[u8]) -> Result<Vec
         sent.push(match (d.text, d.url) {
             (Some(text), None) => {
                 new.content = Bytes::from(text);
-                Ok(new)
+                Ok((new, None))
             }
             (None, Some(url)) => match app.fetch.raw(&url).await {
                 Ok(page) => {
                     new.content = page.bytes;
                     new.mime = new.mime.or(page.content_type);
                     new.uri = new.uri.or_else(|| Some(page.url.to_string()));
-                    Ok(new)
+                    Ok((new, None))
                 }
                 Err(why) => Err((known, Problem::unprocessable("fetch_failed", format!("documents[{i}].url: {why}")))),
             },
@@ -201,8 +208,9 @@ async fn from_json(app: &AppState, collection: &str, bytes: &[u8]) -> Result<Vec
     Ok(sent)
 }
 
-async fn from_multipart(collection: &str, request: Request) -> Result<Vec<Sent>, Problem> {
+async fn from_multipart(app: &AppState, collection: &str, request: Request) -> Result<Vec<Sent>, Problem> {
     let limit = body::limit_of(request.extensions());
+    let (folder, small) = (&app.config.storage.data_dir, app.config.ingest.upload_memory_bytes);
     let mut parts = Multipart::from_request(request, &())
         .await
         .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, "invalid_multipart", e.body_text()))?;
@@ -213,38 +221,40 @@ async fn from_multipart(collection: &str, request: Request) -> Result<Vec<Sent>,
         let name = part.name().unwrap_or_default().to_owned();
         let file_name = part.file_name().map(str::to_owned);
         let mime = part.content_type().map(str::to_owned);
-        let mut bytes = Vec::new();
+        let mut content = Spool::new(folder, small);
         while let Some(piece) = part.chunk().await.map_err(broken)? {
             taken += piece.len();
             if taken > limit {
                 return Err(body::too_large(limit));
             }
-            bytes.extend_from_slice(&piece);
+            content.push(&piece).await.map_err(|error| Problem::internal(&error))?;
         }
         match name.as_str() {
-            "file" => files.push((file_name, mime, Bytes::from(bytes))),
-            "metadata" => metadata = body::parse(&bytes)?,
+            "file" => files.push((file_name, mime, content)),
+            "metadata" => {
+                metadata = body::parse(&content.bytes().await.map_err(|error| Problem::internal(&error))?)?;
+            }
             other => {
                 let detail = format!("part `{other}` is not known: send `file` parts and an optional `metadata` part");
                 return Err(Problem::unprocessable("invalid_field", detail));
             }
         }
     }
-    let named = |(file_name, mime, content): (Option<String>, Option<String>, Bytes)| {
+    let named = |(file_name, mime, content): (Option<String>, Option<String>, Spool)| {
         let uri = file_name.as_deref().map(client_uri).filter(|uri| !uri.is_empty());
         let Some(uri) = uri else {
             let shown = file_name.unwrap_or_default();
             let detail = format!("a `file` part needs a usable file name; got {shown:?}");
             return Err((shown, Problem::unprocessable("invalid_field", detail)));
         };
-        Ok(NewDocument {
+        let new = NewDocument {
             collection: collection.to_owned(),
             uri: Some(uri),
-            content,
             mime: mime.filter(|m| m != "application/octet-stream"),
             metadata: metadata.clone(),
             ..NewDocument::default()
-        })
+        };
+        Ok((new, Some(content)))
     };
     Ok(files.into_iter().map(named).collect())
 }

@@ -116,7 +116,6 @@ fn handed_files_obey_the_laws() {
         "deep_nesting.html",
         "minified.js",
         "code_lines.rs",
-        "deep.json",
         "quirky.csv",
     ] {
         let (text, kind, title) = file(name);

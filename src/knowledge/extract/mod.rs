@@ -10,7 +10,6 @@ mod archive;
 mod charset;
 mod code;
 mod control;
-mod csv;
 mod docx;
 mod email;
 mod epub;
@@ -25,6 +24,7 @@ mod markup;
 mod office;
 mod pdf;
 mod pptx;
+mod rows;
 mod sniff;
 mod text;
 mod unpack;
@@ -183,7 +183,7 @@ fn text_content(clean: String, kind: Kind, budget: &Budget, notes: &mut Vec<Stri
         Kind::Markdown => markdown::read(&clean, notes)?,
         Kind::Html => html::read(&clean, notes)?,
         Kind::Code => (code::read(clean), None),
-        Kind::Csv => (csv::read(&clean, budget)?, None),
+        Kind::Csv => (rows::read(&clean, budget)?, None),
         Kind::Json => (json::read(&clean, budget, notes)?, None),
         Kind::Ndjson => (json::read_lines(&clean, budget, notes)?, None),
         Kind::Xml => xml::read(&clean, budget, notes)?,

@@ -5,7 +5,7 @@ pub const VENDORS: &[(&str, &[&str])] = &[
     ("axum", &["src/http/"]),
     ("candle_core", &["src/llm/local"]),
     ("candle_transformers", &["src/llm/local"]),
-    ("csv", &["src/knowledge/extract/csv.rs"]),
+    ("csv", &["src/knowledge/extract/rows.rs"]),
     ("chardetng", &["src/knowledge/extract/"]),
     ("clap", &["src/cli/", "src/main.rs"]),
     ("fastembed", &["src/knowledge/embed/"]),
