@@ -9,6 +9,7 @@ use crate::engine::{EngineConfig, Keeper, StreamingEngine};
 use crate::keys::Keys;
 use crate::knowledge::VectorStore;
 use crate::knowledge::base::{AUTO, Base};
+use crate::knowledge::claims::Claims;
 use crate::knowledge::extract::{Limits as ReadLimits, Reader};
 use crate::knowledge::ingest::{Ingest, IngestOptions};
 use crate::knowledge::map::{MapOptions, Maps};
@@ -110,7 +111,12 @@ impl Knowledge {
         );
         let retrieve = Retrieve::new(
             base.clone(),
-            RetrieveOptions { prefetch: config.retrieval.prefetch, query_cache: config.embedding.query_cache },
+            RetrieveOptions {
+                prefetch: config.retrieval.prefetch,
+                query_cache: config.embedding.query_cache,
+                rerank: config.retrieval.rerank_candidates,
+            },
+            embedding::reranker(config)?,
         );
         ingest.ensure_default().await?;
         let reconciled = reconcile::start(&base, &ingest).await?;
@@ -170,10 +176,11 @@ impl App {
             tasks: shutdown.tracker(),
         });
         let engine = StreamingEngine::new(engine_config(&config), tools, keeper)?;
+        let claims = config.turns.claims.then(|| Claims::new(knowledge.base.clone()));
         let turns = Turns::new(
             knowledge.base.db.clone(),
             engine,
-            knowledge.retrieve.clone(),
+            (knowledge.retrieve.clone(), claims),
             shutdown.clone(),
             wire,
             TurnOptions {
@@ -181,6 +188,8 @@ impl App {
                 retrieval_limit: config.retrieval.limit,
                 per_document: config.retrieval.per_document,
                 min_cosine: config.retrieval.min_cosine,
+                claims_wait: config.turns.claims_wait,
+                max_claims: config.turns.max_claims,
             },
         );
         let keys = Keys::load(knowledge.base.db.clone(), config.server.admin_key.clone()).await?;

@@ -1,12 +1,13 @@
-//! The embedding models that the configuration names.
+//! The embedding models that the configuration names, and the reranking model.
 
 use super::BuildError;
 use crate::config::Config;
-use crate::knowledge::Embedder;
+use crate::knowledge::embed::cross_encoder::{CrossEncoder, CrossEncoderOptions};
 use crate::knowledge::embed::fastembed::{FastembedEmbedder, FastembedOptions};
 use crate::knowledge::embed::openai::{self, OpenAiEmbedder, OpenAiEmbedderOptions};
 use crate::knowledge::embed::prefixes::{self, AUTO};
 use crate::knowledge::embed::{Embedders, Named};
+use crate::knowledge::{Embedder, Reranker};
 use crate::storage::{Db, collections};
 use std::sync::Arc;
 
@@ -67,4 +68,21 @@ async fn embedder(
         .find(|c| c.embedding_model == name || c.embedding_model.starts_with(&format!("{name}+")));
     let remembered = recorded.and_then(|c| usize::try_from(c.dimension).ok());
     Ok(Arc::new(OpenAiEmbedder::connect(options, remembered).await?))
+}
+
+/// The reranking model, where one is configured.
+pub(super) fn reranker(config: &Config) -> Result<Option<Arc<dyn Reranker>>, BuildError> {
+    let Some(folder) = config.retrieval.rerank_model.clone() else { return Ok(None) };
+    let threads = match config.embedding.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let reranker = CrossEncoder::new(CrossEncoderOptions {
+        models_dir: config.models.dir.clone(),
+        folder,
+        threads,
+        queue: config.embedding.queue,
+        window: config.retrieval.rerank_tokens,
+    })?;
+    Ok(Some(Arc::new(reranker)))
 }

@@ -56,7 +56,8 @@ async fn here(knowledge: &Knowledge, args: &SearchArgs) -> Result<Value, Failure
         Mode::Dense => SearchMode::Dense,
         Mode::Sparse => SearchMode::Sparse,
     };
-    let request = SearchRequest { mode, ..SearchRequest::new(&args.collection, &args.query, args.limit.into()) };
+    let request =
+        SearchRequest { mode, explain: true, ..SearchRequest::new(&args.collection, &args.query, args.limit.into()) };
     Ok(serde_json::to_value(crate::http::search::Answer::new(knowledge.retrieve.search(&request).await?, true))?)
 }
 

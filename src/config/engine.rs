@@ -46,6 +46,13 @@ pub struct Turns {
     /// For a whole turn.
     #[serde(rename = "timeout_ms", deserialize_with = "millis")]
     pub timeout: Duration,
+    /// Hold sentences against their sources.
+    pub claims: bool,
+    /// For the last judgements, at the end of an answer.
+    #[serde(rename = "claims_wait_ms", deserialize_with = "millis")]
+    pub claims_wait: Duration,
+    /// Sentences of an answer that are judged.
+    pub max_claims: usize,
 }
 
 pub(super) const KEYS: &[Key] = &[
@@ -63,4 +70,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::whole("engine.sub_agent.max_tools_total", 0, 256),
     Key::whole("engine.sub_agent.timeout_ms", 100, 3_600_000),
     Key::whole("turns.timeout_ms", 100, 86_400_000),
+    Key::flag("turns.claims"),
+    Key::whole("turns.claims_wait_ms", 0, 60_000),
+    Key::whole("turns.max_claims", 1, 100_000),
 ];

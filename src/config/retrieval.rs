@@ -1,7 +1,8 @@
 //! `[retrieval]`: how many hits, from where, and how near they must be.
 
-use super::key::Key;
+use super::key::{Key, Rule};
 use serde::Deserialize;
+use std::path::PathBuf;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +14,13 @@ pub struct Retrieval {
     pub per_document: usize,
     /// Candidates of each search before fusion; at least `limit`.
     pub prefetch: usize,
+    /// Folder of a cross-encoder; `None`: nothing is reranked.
+    #[serde(deserialize_with = "super::filled")]
+    pub rerank_model: Option<PathBuf>,
+    /// Hits that it reads.
+    pub rerank_candidates: usize,
+    /// Tokens of query and passage together that it reads.
+    pub rerank_tokens: usize,
 }
 
 pub(super) const KEYS: &[Key] = &[
@@ -20,4 +28,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::whole("retrieval.limit", 1, 100),
     Key::whole("retrieval.per_document", 1, 100),
     Key::whole("retrieval.prefetch", 1, 1000),
+    Key::text("retrieval.rerank_model", Rule::ANY),
+    Key::whole("retrieval.rerank_candidates", 1, 100),
+    Key::whole("retrieval.rerank_tokens", 16, 8192),
 ];

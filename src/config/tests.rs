@@ -189,7 +189,7 @@ fn every_number_has_limits_that_the_refusal_names() {
 #[test]
 fn contradictions_are_refused() {
     for (flags, part) in [
-        (vec![("retrieval.limit", "60")], "retrieval.prefetch (effective values): 50 is below retrieval.limit (60)"),
+        (vec![("retrieval.prefetch", "5")], "retrieval.prefetch (effective values): 5 is below retrieval.limit (6)"),
         (vec![("qdrant.api_key", "x")], "set QDRANT_URL"),
     ] {
         let text = problems("", &[], &flags);

@@ -49,6 +49,8 @@ pub enum RunnerEvent {
         tools_run: u32,
     },
     Sources(Vec<Source>),
+    /// How a finished sentence stands against the sources.
+    Claim(Claim),
     /// The provider is asked again; text at and after byte `discard_from` of the turn is void.
     Retry {
         attempt: u32,
@@ -69,6 +71,32 @@ pub enum RunnerEvent {
         usage: Usage,
         telemetry: Telemetry,
     },
+}
+
+/// A judged sentence of the visible text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub span: Span,
+    pub verdict: Verdict,
+    /// Numbers of the sources that support it, or come nearest.
+    pub sources: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Supported,
+    Weak,
+    Unsupported,
+}
+
+impl Verdict {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Supported => "supported",
+            Self::Weak => "weak",
+            Self::Unsupported => "unsupported",
+        }
+    }
 }
 
 /// How the model calls tools in a turn.

@@ -7,9 +7,10 @@ use super::state::AppState;
 use crate::message::Usage;
 use crate::message::sources::Source;
 use crate::storage::conversations::{Conversation, ListCursor, ListQuery};
-use crate::storage::messages::{MessageStatus, StoredMessage};
+use crate::storage::messages::{MessageStatus, StoredMessage, StoredRole};
 use crate::storage::{conversations, messages};
 use crate::turns::Owner;
+use crate::turns::history::invented;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
@@ -17,6 +18,7 @@ use axum::{Json, Router};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::{BTreeSet, HashSet};
 use uuid::Uuid;
 
 const PAGE: u32 = 50;
@@ -42,7 +44,7 @@ struct ListParams {
 }
 
 #[derive(Serialize)]
-struct ConversationWire {
+pub(super) struct ConversationWire {
     id: Uuid,
     title: String,
     created_at: Timestamp,
@@ -143,7 +145,7 @@ async fn delete(State(app): State<AppState>, caller: Caller, Path(id): Path<Stri
 }
 
 #[derive(Serialize)]
-struct MessageWire {
+pub(super) struct MessageWire {
     id: Uuid,
     turn_id: Uuid,
     role: &'static str,
@@ -160,8 +162,22 @@ struct MessageWire {
     tool_calls: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sources: Vec<Source>,
+    /// Numbers in the text that stand for no source of the conversation.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    unknown_citations: BTreeSet<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
+}
+
+impl MessageWire {
+    /// `known`: numbers that the conversation has given.
+    fn checked(m: StoredMessage, known: &HashSet<u32>) -> Self {
+        let unknown_citations = match m.role {
+            StoredRole::User => BTreeSet::new(),
+            StoredRole::Assistant => invented(&m.text, &m.calls, |n| known.contains(&n)),
+        };
+        Self { unknown_citations, ..m.into() }
+    }
 }
 
 impl From<StoredMessage> for MessageWire {
@@ -179,8 +195,14 @@ impl From<StoredMessage> for MessageWire {
             created_at: m.created,
             tool_calls: m.calls.iter().map(super::turns::call).collect(),
             sources: m.sources,
+            unknown_citations: BTreeSet::new(),
         }
     }
+}
+
+/// The numbers that the conversation has given to sources.
+pub(super) async fn known_numbers(app: &AppState, id: Uuid) -> Result<HashSet<u32>, Problem> {
+    Ok(conversations::source_numbers(&app.base.db, id).await?.into_iter().map(|(_, n)| n).collect())
 }
 
 async fn list_messages(
@@ -196,6 +218,7 @@ async fn list_messages(
             message.text = turn.log.fold().progress.text;
         }
     }
-    let stored: Vec<MessageWire> = stored.into_iter().map(Into::into).collect();
+    let known = known_numbers(&app, conversation.id).await?;
+    let stored: Vec<MessageWire> = stored.into_iter().map(|m| MessageWire::checked(m, &known)).collect();
     Ok(Json(json!({ "messages": stored })))
 }

@@ -4,8 +4,8 @@
 //! one after the other can be told apart again.
 
 use crate::engine::event::{
-    Approval, Finish, Ingested, Notice, RoundStop, RunnerEvent, Span, Telemetry, ToolMode, ToolOutcome, ToolSettled,
-    ToolStart,
+    Approval, Claim, Finish, Ingested, Notice, RoundStop, RunnerEvent, Span, Telemetry, ToolMode, ToolOutcome,
+    ToolSettled, ToolStart, Verdict,
 };
 use crate::message::{Arguments, Usage};
 use crate::turns::log::{Logged, Wire};
@@ -110,6 +110,7 @@ fn name(event: &RunnerEvent) -> Option<&'static str> {
         RunnerEvent::SubAgentStart { .. } => "sub_agent_start",
         RunnerEvent::SubAgentEnd { .. } => "sub_agent_end",
         RunnerEvent::Sources(_) => "sources",
+        RunnerEvent::Claim(_) => "claim",
         RunnerEvent::Retry { .. } => "retry",
         RunnerEvent::Notice(_) => "notice",
         RunnerEvent::Error { .. } => "error",
@@ -129,6 +130,7 @@ struct Timed<'a> {
 enum Payload<'a> {
     Text(&'a str),
     Sources(&'a [crate::message::sources::Source]),
+    Claim { start: u64, end: u64, verdict: &'static str, sources: &'a [u32] },
     Empty {},
     TurnStart { turn_id: Uuid, conversation_id: Uuid, provider: &'a str, model: &'a str, tool_mode: &'static str },
     Round { round: u32 },
@@ -149,6 +151,9 @@ impl<'a> Payload<'a> {
         match event {
             RunnerEvent::Delta(text) | RunnerEvent::Reasoning(text) => Self::Text(text),
             RunnerEvent::Sources(sources) => Self::Sources(sources),
+            RunnerEvent::Claim(Claim { span, verdict, sources }) => {
+                Self::Claim { start: span.start, end: span.end, verdict: Verdict::as_str(*verdict), sources }
+            }
             RunnerEvent::Thinking | RunnerEvent::ThinkingDone => Self::Empty {},
             RunnerEvent::TurnStart { turn_id, conversation_id, provider, model, tool_mode } => Self::TurnStart {
                 turn_id: *turn_id,

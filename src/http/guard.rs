@@ -57,6 +57,7 @@ pub const ROUTES: &[(Method, &str, Access)] = &[
     (Method::PATCH, "/api/v1/conversations/{conversation}", CHAT),
     (Method::DELETE, "/api/v1/conversations/{conversation}", CHAT),
     (Method::GET, "/api/v1/conversations/{conversation}/messages", CHAT),
+    (Method::GET, "/api/v1/conversations/{conversation}/export", CHAT),
     (Method::GET, "/api/v1/turns/{turn}", CHAT),
     (Method::GET, "/api/v1/turns/{turn}/events", CHAT),
     (Method::POST, "/api/v1/turns/{turn}/cancel", CHAT),

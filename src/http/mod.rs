@@ -8,6 +8,7 @@ pub mod chat;
 mod collections;
 mod conversations;
 mod documents;
+mod export;
 pub mod frame;
 pub mod guard;
 mod health;
@@ -52,6 +53,7 @@ pub fn router(state: AppState, guard: Guard) -> Router {
         .merge(jobs::router())
         .merge(search::router())
         .merge(conversations::router())
+        .merge(export::router())
         .merge(turns::router())
         .merge(ws::router())
         .merge(keys::router())

@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::state::AppState;
 use crate::knowledge::error::KnowledgeError;
 use crate::knowledge::filter_json::filter_from_json;
-use crate::knowledge::retrieve::{Hit, SearchAnswer, SearchMode, SearchRequest};
+use crate::knowledge::retrieve::{Dropped, Hit, Place, SearchAnswer, SearchMode, SearchRequest};
 use axum::extract::{Path, State};
 use axum::routing::post;
 use axum::{Json, Router};
@@ -31,7 +31,8 @@ struct SearchBody {
     #[serde(default)]
     mode: ModeWire,
     filter: Option<Value>,
-    rerank: Option<bool>,
+    #[serde(default)]
+    rerank: bool,
     min_score: Option<f32>,
     /// Chunks before and after each hit that are joined to it.
     expand: Option<u32>,
@@ -54,6 +55,8 @@ enum ModeWire {
 #[derive(Serialize)]
 pub struct Answer {
     hits: Vec<HitWire>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<Vec<DroppedWire>>,
     took_ms: u64,
     watermark: i64,
 }
@@ -78,11 +81,61 @@ struct HitWire {
     explain: Option<Explain>,
 }
 
+/// How a hit came to stand where it stands.
 #[derive(Serialize)]
 struct Explain {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dense: Option<PlaceWire>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bm25: Option<PlaceWire>,
+    fused: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rerank: Option<f32>,
     cosine: Option<f32>,
     heading_path: Vec<String>,
     ordinal: u32,
+}
+
+/// Where a leg saw it, from 1.
+#[derive(Serialize)]
+struct PlaceWire {
+    rank: u32,
+    score: f32,
+}
+
+/// What a leg named and the answer left out. Of what may not be shown there are no ids.
+#[derive(Serialize)]
+struct DroppedWire {
+    reason: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chunk_id: Option<Uuid>,
+    fused: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dense: Option<PlaceWire>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bm25: Option<PlaceWire>,
+}
+
+impl From<Place> for PlaceWire {
+    fn from(place: Place) -> Self {
+        Self { rank: place.rank, score: place.score }
+    }
+}
+
+impl From<Dropped> for DroppedWire {
+    fn from(dropped: Dropped) -> Self {
+        let (document_id, chunk_id) = dropped.chunk.unzip();
+        Self {
+            reason: dropped.why.as_str(),
+            document_id,
+            chunk_id,
+            fused: dropped.score,
+            dense: dropped.dense.map(Into::into),
+            bm25: dropped.bm25.map(Into::into),
+        }
+    }
 }
 
 async fn search(
@@ -99,6 +152,7 @@ impl Answer {
     pub fn new(found: SearchAnswer, explain: bool) -> Self {
         Self {
             hits: found.hits.into_iter().map(|hit| wire(hit, explain)).collect(),
+            dropped: explain.then(|| found.dropped.into_iter().map(Into::into).collect()),
             took_ms: u64::try_from(found.took.as_millis()).unwrap_or(u64::MAX),
             watermark: found.watermark,
         }
@@ -122,17 +176,14 @@ impl SearchBody {
         if neighbours > MAX_EXPAND {
             return Err(refused(format!("field `expand`: {neighbours} is not within 0 to {MAX_EXPAND}")));
         }
-        if self.rerank == Some(true) {
-            return Err(Problem::unprocessable("no_reranker", "field `rerank`: no reranking model is installed"));
-        }
         let mode = match self.mode {
             ModeWire::Hybrid => SearchMode::Hybrid,
             ModeWire::Dense => SearchMode::Dense,
             ModeWire::Sparse => SearchMode::Sparse,
         };
-        if self.min_score.is_some() && mode != SearchMode::Dense {
-            let detail = "field `min_score`: only with `mode` dense, where a score is a cosine; fused and keyword scores \
-                          are not comparable";
+        if self.min_score.is_some() && mode != SearchMode::Dense && !self.rerank {
+            let detail = "field `min_score`: only with `mode` dense, where a score is a cosine, or with `rerank`; fused \
+                          and keyword scores are not comparable";
             return Err(refused(detail.to_owned()));
         }
         let filter = match &self.filter {
@@ -142,9 +193,12 @@ impl SearchBody {
         Ok(SearchRequest {
             mode,
             filter,
-            min_cosine: self.min_score,
+            min_cosine: self.min_score.filter(|_| !self.rerank),
+            rerank: self.rerank,
+            min_rerank: self.min_score.filter(|_| self.rerank),
             neighbours,
             as_of: self.as_of,
+            explain: self.explain,
             ..SearchRequest::new(&collection, &self.query, limit)
         })
     }
@@ -163,7 +217,11 @@ fn wire(hit: Hit, explain: bool) -> HitWire {
         page: hit.page,
         lines: hit.lines,
         metadata: hit.metadata,
-        explain: explain.then_some(Explain {
+        explain: explain.then(|| Explain {
+            dense: hit.dense.map(Into::into),
+            bm25: hit.bm25.map(Into::into),
+            fused: hit.fused,
+            rerank: hit.rerank,
             cosine: hit.cosine,
             heading_path: hit.heading_path,
             ordinal: hit.ordinal,

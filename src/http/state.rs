@@ -99,7 +99,8 @@ impl From<KnowledgeError> for Problem {
             KnowledgeError::Stopping => return Self::unavailable(error.code(), error.to_string()),
             KnowledgeError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             KnowledgeError::Extract(refused) => extract_status(refused),
-            KnowledgeError::BadName(_)
+            KnowledgeError::NoReranker
+            | KnowledgeError::BadName(_)
             | KnowledgeError::BadId
             | KnowledgeError::NoModel { .. }
             | KnowledgeError::Language(_)

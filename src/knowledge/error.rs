@@ -47,6 +47,8 @@ pub enum KnowledgeError {
     Chunk(#[from] ChunkError),
     #[error(transparent)]
     Filter(#[from] FilterError),
+    #[error("no reranking model is configured (`retrieval.rerank_model`)")]
+    NoReranker,
     /// A search's own fields contradict each other.
     #[error("{0}")]
     BadSearch(&'static str),
@@ -92,6 +94,7 @@ impl KnowledgeError {
             Self::Extract(refused) => refused.code(),
             Self::Chunk(_) => "cannot_chunk",
             Self::Filter(_) => "bad_filter",
+            Self::NoReranker => "no_reranker",
             Self::BadSearch(_) => "bad_search",
             Self::Overtaken => "overtaken",
             Self::Cancelled => "cancelled",

@@ -1,10 +1,11 @@
 //! The knowledge base: bytes to text, text to chunks, chunks to vectors, vectors to hits.
 //! SQL holds the truth; the vector store is an index over it that can be rebuilt.
-//! Ports: [`Embedder`], [`VectorStore`].
+//! Ports: [`Embedder`], [`VectorStore`], [`Reranker`].
 
 pub mod attention;
 pub mod base;
 pub mod chunker;
+pub mod claims;
 pub mod embed;
 pub mod error;
 pub mod extract;
@@ -78,6 +79,15 @@ pub enum EmbedError {
     Unavailable(String),
 }
 
+/// A model that reads a query and a passage together and says how well the one answers the other.
+#[async_trait]
+pub trait Reranker: Send + Sync {
+    /// A name for logs and `explain`.
+    fn name(&self) -> &str;
+    /// One score for each passage, in order; more is better, and scores of different queries can be compared.
+    async fn rerank(&self, query: &str, passages: Vec<String>) -> Result<Vec<f32>, EmbedError>;
+}
+
 /// An index of points that can be searched. Every write is applied when the call returns.
 #[async_trait]
 pub trait VectorStore: Send + Sync {
@@ -91,8 +101,8 @@ pub trait VectorStore: Send + Sync {
     async fn upsert(&self, collection: &str, points: Vec<Point>) -> Result<(), StoreError>;
     /// Ids that are not there are skipped.
     async fn delete(&self, collection: &str, ids: &[Uuid]) -> Result<(), StoreError>;
-    /// Best first; at most `query.limit`.
-    async fn search(&self, collection: &str, query: &StoreQuery) -> Result<Vec<ScoredPoint>, StoreError>;
+    /// What each leg finds, best first; at most `query.limit` of each.
+    async fn search(&self, collection: &str, query: &StoreQuery) -> Result<Legs, StoreError>;
     async fn count(&self, collection: &str, filter: &Filter) -> Result<u64, StoreError>;
     /// Every id in the collection, in no order: for `reconcile` and `doctor`.
     async fn ids(&self, collection: &str) -> Result<Vec<Uuid>, StoreError>;
@@ -154,19 +164,28 @@ impl Scope {
     }
 }
 
-/// One search in one collection. With both vectors: prefetch each, fuse by reciprocal rank (k = 2).
+/// One search in one collection: a leg for each vector that is given. Their hits are fused by `retrieve`, so that
+/// every store gives the same order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreQuery {
     pub dense: Option<Vec<f32>>,
     pub bm25: Option<SparseVector>,
-    /// Scope, expiry and what the caller asked for, in one.
+    /// Scope, expiry and what the caller asked for, in one; the same for both legs.
     pub filter: Filter,
+    /// Hits of each leg.
     pub limit: usize,
-    /// Candidates from each leg before fusion, at least `limit`.
-    pub prefetch: usize,
 }
 
-/// A search result. `score`: cosine (dense only), BM25 (sparse only) or the fused rank sum.
+/// What the legs of a search found; empty for a leg that was not asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Legs {
+    /// By cosine.
+    pub dense: Vec<ScoredPoint>,
+    /// By the BM25 sum.
+    pub bm25: Vec<ScoredPoint>,
+}
+
+/// A point that a leg names, with the leg's own score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScoredPoint {
     pub id: Uuid,

@@ -1,5 +1,7 @@
 //! What a conversation is made of, in no provider's words. Plain data: no I/O, no wire format.
 
+pub mod citations;
+pub mod code_spans;
 pub mod framing;
 pub mod passages;
 pub mod sources;

@@ -1,7 +1,7 @@
 //! What `[n]` in an answer refers to. `n` is stable within a conversation: a chunk keeps its number.
 
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use uuid::Uuid;
 
@@ -43,6 +43,17 @@ impl SourceBook {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let next = numbers.values().max().map_or(1, |n| n + 1);
         *numbers.entry(chunk_id).or_insert(next)
+    }
+
+    /// The chunk that has the number.
+    pub fn chunk(&self, n: u32) -> Option<Uuid> {
+        let numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        numbers.iter().find(|(_, given)| **given == n).map(|(chunk, _)| *chunk)
+    }
+
+    /// Every number that was given.
+    pub fn known(&self) -> HashSet<u32> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).values().copied().collect()
     }
 }
 

@@ -294,6 +294,25 @@ pub async fn live(
     sql.build().fetch_all(db.readers()).await?.iter().map(read_live).collect()
 }
 
+/// Texts of chunks by id, as they are shown. Those that are gone are left out.
+pub async fn texts(db: &Db, ids: &[Uuid]) -> Result<HashMap<Uuid, String>, StorageError> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut sql = QueryBuilder::<Driver>::new("SELECT chunk_id, shown_prefix, text FROM chunks WHERE chunk_id IN (");
+    let mut list = sql.separated(", ");
+    for id in ids {
+        list.push_bind(id.to_string());
+    }
+    sql.push(")");
+    let rows = sql.build().fetch_all(db.readers()).await?;
+    let read = |row: &Row| {
+        let (prefix, text): (String, String) = (get(row, "shown_prefix")?, get(row, "text")?);
+        Ok((uuid(row, "chunk_id")?, prefix + &text))
+    };
+    rows.iter().map(read).collect()
+}
+
 /// The live chunks of one document with ordinals in `from..=to`, in order.
 pub async fn of_document(db: &Db, key: &DocumentKey, from: u32, to: u32) -> Result<Vec<LiveChunk>, StorageError> {
     let mut sql = QueryBuilder::<Driver>::new(LIVE);

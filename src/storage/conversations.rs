@@ -87,10 +87,14 @@ pub async fn list(db: &Db, query: &ListQuery) -> Result<Vec<Conversation>, Stora
         sql.push(" AND c.owner = ").push_bind(owner);
     }
     if let Some(q) = query.q.as_deref().filter(|q| !q.trim().is_empty()) {
-        let pattern = contains(q);
-        sql.push(" AND (LOWER(c.title) LIKE ").push_bind(&pattern).push(" ESCAPE '\\'");
-        sql.push(" OR EXISTS (SELECT 1 FROM messages s WHERE s.conversation_id = c.id AND LOWER(s.text) LIKE ");
-        sql.push_bind(&pattern).push(" ESCAPE '\\'))");
+        // The database lowers ASCII letters only: of others the usual forms are looked for.
+        sql.push(" AND (0 = 1");
+        for pattern in patterns(q) {
+            sql.push(" OR LOWER(c.title) LIKE ").push_bind(pattern.clone()).push(" ESCAPE '\\'");
+            sql.push(" OR EXISTS (SELECT 1 FROM messages s WHERE s.conversation_id = c.id AND LOWER(s.text) LIKE ");
+            sql.push_bind(pattern).push(" ESCAPE '\\')");
+        }
+        sql.push(")");
     }
     if let Some(before) = query.before {
         sql.push(" AND (c.updated_ms < ").push_bind(before.updated_ms);
@@ -102,10 +106,21 @@ pub async fn list(db: &Db, query: &ListQuery) -> Result<Vec<Conversation>, Stora
     rows.iter().map(read).collect()
 }
 
-/// The LIKE pattern for text that contains `q`; what LIKE gives a meaning to is taken literally.
+/// The LIKE patterns for text that contains `q`: as it was written, all small, with a first capital, all capitals.
+fn patterns(q: &str) -> Vec<String> {
+    let (q, small) = (q.trim(), q.trim().to_lowercase());
+    let mut rest = small.chars();
+    let capital: String = rest.next().into_iter().flat_map(char::to_uppercase).chain(rest).collect();
+    let mut found: Vec<String> = [q, &small, &capital, &q.to_uppercase()].map(contains).into();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// What LIKE gives a meaning to is taken literally.
 fn contains(q: &str) -> String {
     let mut pattern = String::from("%");
-    for c in q.trim().to_lowercase().chars() {
+    for c in q.chars().map(|c| c.to_ascii_lowercase()) {
         if matches!(c, '%' | '_' | '\\') {
             pattern.push('\\');
         }

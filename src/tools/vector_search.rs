@@ -4,10 +4,10 @@
 use super::{Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::knowledge::filter::Filter;
 use crate::knowledge::filter_json::{filter_from_json, filter_schema};
-use crate::knowledge::retrieve::{Hit, Retrieve, SearchMode, SearchRequest};
+use crate::knowledge::retrieve::{Retrieve, SearchRequest};
 use crate::message::Arguments;
-use crate::message::passages::{self, Passage};
-use crate::message::sources::{Source, snippet};
+use crate::message::passages;
+use crate::message::sources::Source;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -72,15 +72,12 @@ impl Tool for VectorSearch {
         let fresh = context.pending.settled(self.options.wait).await;
         let request = SearchRequest {
             collections: context.collections.to_vec(),
-            query: query.to_owned(),
             limit: limit.unwrap_or(self.options.limit).clamp(1, MOST),
-            mode: SearchMode::Hybrid,
             filter: filter.map_err(|error| ToolError(error.to_string()))?,
             conversation: Some(context.conversation_id),
-            min_cosine: None,
+            rerank: self.retrieve.can_rerank(),
             per_document: Some(self.options.per_document),
-            neighbours: 0,
-            as_of: None,
+            ..SearchRequest::new("", query, 1)
         };
         let answer = self.retrieve.search(&request).await.map_err(|error| ToolError(error.to_string()))?;
         for hit in &answer.hits {
@@ -88,8 +85,8 @@ impl Tool for VectorSearch {
             context.seen_urls.add_text(&hit.text);
         }
         let sources: Vec<Source> =
-            answer.hits.iter().map(|hit| source(context.sources.number(hit.chunk_id), hit)).collect();
-        let passages = answer.hits.iter().zip(&sources).map(|(hit, source)| passage(source.n, hit));
+            answer.hits.iter().map(|hit| hit.source(context.sources.number(hit.chunk_id))).collect();
+        let passages = answer.hits.iter().zip(&sources).map(|(hit, source)| hit.passage(source.n));
         let text = format!("{}\n{}", head(answer.hits.len(), fresh), passages::render(&passages.collect::<Vec<_>>()));
         Ok(ToolOutput { text: text.trim_end().to_owned(), sources, ingest: None })
     }
@@ -106,30 +103,4 @@ fn head(found: usize, fresh: bool) -> String {
         return count;
     }
     format!("fresh: false (results of this turn that are still being stored were not searched). {count}")
-}
-
-/// A hit as the model reads it; the headings above it say where in the document it stands.
-pub fn passage(n: u32, hit: &Hit) -> Passage {
-    let inner = hit.heading_path.iter().filter(|heading| **heading != hit.title);
-    let mut title = std::iter::once(&hit.title).chain(inner).cloned().collect::<Vec<_>>().join(" > ");
-    if let Some((first, last)) = hit.lines {
-        title.push_str(&format!(" (lines {first} to {last})"));
-    }
-    Passage { n, title, text: hit.text.clone() }
-}
-
-/// A hit as it is cited. `score`: the cosine where there is one, since it can be compared between searches.
-pub fn source(n: u32, hit: &Hit) -> Source {
-    Source {
-        n,
-        document_id: hit.document_id.clone(),
-        chunk_id: hit.chunk_id,
-        title: hit.title.clone(),
-        uri: hit.uri.clone(),
-        snippet: snippet(&hit.text),
-        score: hit.cosine.unwrap_or(hit.score),
-        start: hit.start,
-        end: hit.end,
-        page: hit.page,
-    }
 }

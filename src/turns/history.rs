@@ -2,14 +2,17 @@
 //!
 //! A past answer goes back without its tool blocks: their results are not repeated (what was worth
 //! keeping is in the knowledge base), and a call without a result would only teach the model to write
-//! calls that nobody answers.
+//! calls that nobody answers. Numbers that it cited and that stand for nothing are left out too: what a model
+//! reads as a source it cites again.
 
 use crate::engine::summary::Summary;
+use crate::message::citations;
 use crate::message::sources::Source;
 use crate::message::{AssistantMessage, ChatMessage};
-use crate::storage::messages::{CallOutcome, StoredMessage, StoredRole};
+use crate::storage::messages::{CallOutcome, StoredCall, StoredMessage, StoredRole};
 use crate::storage::summaries::StoredSummary;
 use crate::tools::seen_urls::SeenUrls;
+use std::collections::BTreeSet;
 use uuid::Uuid;
 
 /// What the model reads of the past, and the stored message that each of these reaches up to.
@@ -20,8 +23,9 @@ pub struct Past {
 }
 
 impl Past {
-    /// Oldest first; answers without any text are left out. `summary`: stands for the messages up to its own.
-    pub fn new(stored: &[StoredMessage], summary: Option<StoredSummary>) -> Self {
+    /// Oldest first; answers without any text are left out. `known`: the conversation has given this number to a
+    /// source. `summary`: stands for the messages up to its own.
+    pub fn new(stored: &[StoredMessage], known: impl Fn(u32) -> bool, summary: Option<StoredSummary>) -> Self {
         let mut past = Self::default();
         let covered = summary.and_then(|summary| {
             let at = stored.iter().position(|message| message.id == summary.message_id)?;
@@ -32,7 +36,7 @@ impl Past {
             match message.role {
                 StoredRole::User => past.push(ChatMessage::User(message.text.clone()), message.id),
                 StoredRole::Assistant => {
-                    let text = without_blocks(message);
+                    let text = said(message, &known);
                     if !text.trim().is_empty() {
                         let said = AssistantMessage { text, ..AssistantMessage::default() };
                         past.push(ChatMessage::Assistant(said), message.id);
@@ -49,18 +53,28 @@ impl Past {
     }
 }
 
-fn without_blocks(message: &StoredMessage) -> String {
-    let mut text = String::with_capacity(message.text.len());
+/// What an answer says, without its tool blocks and without numbers that stand for nothing.
+pub fn said(message: &StoredMessage, known: impl Fn(u32) -> bool) -> String {
+    citations::without_unknown(&without_blocks(&message.text, &message.calls), known)
+}
+
+/// Numbers that an answer cites and `known` does not know.
+pub fn invented(text: &str, calls: &[StoredCall], known: impl Fn(u32) -> bool) -> BTreeSet<u32> {
+    citations::unknown(&without_blocks(text, calls), known)
+}
+
+fn without_blocks(whole: &str, calls: &[StoredCall]) -> String {
+    let mut text = String::with_capacity(whole.len());
     let mut at = 0;
-    for (start, end) in message.calls.iter().filter_map(|c| c.span) {
+    for (start, end) in calls.iter().filter_map(|c| c.span) {
         let (Ok(start), Ok(end)) = (usize::try_from(start), usize::try_from(end)) else { continue };
         if start < at {
             continue;
         }
-        text.push_str(message.text.get(at..start).unwrap_or_default());
+        text.push_str(whole.get(at..start).unwrap_or_default());
         at = end;
     }
-    text.push_str(message.text.get(at..).unwrap_or_default());
+    text.push_str(whole.get(at..).unwrap_or_default());
     text
 }
 
@@ -120,11 +134,19 @@ mod tests {
             // Its message is gone: it was replaced.
             (short(9), &[1, 2, 3, 5], false),
         ] {
-            let past = Past::new(&messages, summary);
+            let past = Past::new(&messages, |_| true, summary);
             assert_eq!(past.ids, ids.iter().map(|id| Uuid::from_u128(*id)).collect::<Vec<_>>());
             assert_eq!(past.messages.len(), past.ids.len());
             let first = past.messages.first().unwrap();
             assert_eq!(matches!(first, ChatMessage::User(text) if text.contains("short")), summarized);
         }
+    }
+
+    #[test]
+    fn invented_numbers_do_not_go_back_to_the_model() {
+        let messages = [stored(1, StoredRole::Assistant, "True [1]. False [7]."), stored(2, StoredRole::User, "[7]?")];
+        let past = Past::new(&messages, |n| n == 1, None);
+        assert!(matches!(&past.messages[0], ChatMessage::Assistant(said) if said.text == "True [1]. False."));
+        assert!(matches!(&past.messages[1], ChatMessage::User(text) if text == "[7]?"));
     }
 }

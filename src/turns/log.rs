@@ -81,15 +81,25 @@ impl TurnLog {
     }
 
     pub fn append(self: &Arc<Self>, event: RunnerEvent) {
+        self.append_if(event, |_| true);
+    }
+
+    /// Appends unless the log has gone on so that the event is not true any more.
+    pub(super) fn append_if(self: &Arc<Self>, event: RunnerEvent, holds: impl FnOnce(&Fold) -> bool) {
         let at_ms = millis(self.began);
-        let (is_new, urgent) = self.tail.change(|state| {
+        let appended = self.tail.change(|state| {
+            if !holds(&state.fold) {
+                return None;
+            }
             let frame = (self.wire.encode)(state.frames.len() as u64 + 1, at_ms, &event);
             state.frames.push(frame);
             let urgent = state.fold.apply(&event);
             state.rows_due |= urgent;
-            (!std::mem::replace(&mut state.listed, true), urgent)
+            Some((!std::mem::replace(&mut state.listed, true), urgent))
         });
-        self.journal.note(is_new.then(|| Arc::clone(self)), urgent);
+        if let Some((is_new, urgent)) = appended {
+            self.journal.note(is_new.then(|| Arc::clone(self)), urgent);
+        }
     }
 
     /// What the journal has to store.

@@ -2,6 +2,7 @@
 //! whoever listens, appends everything to its one log, and ends with exactly one `turn_end`
 //! (invariant 7).
 
+mod claims;
 pub mod fold;
 pub mod history;
 mod journal;
@@ -18,6 +19,7 @@ pub use live::{Live, LiveTurns};
 use crate::engine::StreamingEngine;
 use crate::engine::budget::Limits;
 use crate::engine::event::ToolMode;
+use crate::knowledge::claims::Claims;
 use crate::knowledge::retrieve::Retrieve;
 use crate::llm::LlmProvider;
 use crate::shutdown::Shutdown;
@@ -43,6 +45,8 @@ struct Inner {
     db: Db,
     engine: StreamingEngine,
     retrieve: Retrieve,
+    /// `None`: answers are not held against their sources.
+    claims: Option<Claims>,
     shutdown: Shutdown,
     wire: Wire,
     options: TurnOptions,
@@ -64,6 +68,10 @@ pub struct TurnOptions {
     pub per_document: usize,
     /// Least dense cosine of automatic retrieval.
     pub min_cosine: f32,
+    /// How long the end of a turn waits for the judgement of its last sentences.
+    pub claims_wait: Duration,
+    /// Sentences of an answer that are judged.
+    pub max_claims: usize,
 }
 
 /// What a client asks for, already checked against what is registered.
@@ -122,7 +130,7 @@ impl Turns {
     pub fn new(
         db: Db,
         engine: StreamingEngine,
-        retrieve: Retrieve,
+        (retrieve, claims): (Retrieve, Option<Claims>),
         shutdown: Shutdown,
         wire: Wire,
         options: TurnOptions,
@@ -131,7 +139,7 @@ impl Turns {
         tasks.spawn(journal.clone().run(db.clone(), stop_journal.clone()));
         tasks.close();
         let live = LiveTurns::default();
-        let inner = Inner { db, engine, retrieve, shutdown, wire, options, live, journal, stop_journal, tasks };
+        let inner = Inner { db, engine, retrieve, claims, shutdown, wire, options, live, journal, stop_journal, tasks };
         Self { inner: Arc::new(inner) }
     }
 

@@ -1,5 +1,6 @@
 //! The one task of a turn: reads what was said before, retrieves, runs the engine, and stores the end.
 
+use super::claims::Judging;
 use super::fold::Fold;
 use super::history::Past;
 use super::live::Live;
@@ -10,7 +11,7 @@ use crate::engine::{EngineTurn, Family, TurnOutcome};
 use crate::knowledge::error::KnowledgeError;
 use crate::knowledge::retrieve::SearchRequest;
 use crate::message::passages::Passage;
-use crate::message::sources::{Source, SourceBook, snippet};
+use crate::message::sources::SourceBook;
 use crate::storage::summaries::StoredSummary;
 use crate::storage::turn_log::Frames;
 use crate::storage::{StorageError, conversations, messages, summaries, turns};
@@ -18,7 +19,7 @@ use crate::tools::seen_urls::SeenUrls;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 pub(super) struct Task {
@@ -111,14 +112,23 @@ impl Task {
             family: Family::default(),
         };
         let mut cited = !turn.passages.is_empty();
+        let judge = || Judging::start(&self.inner, &self.turn, &turn.sources);
+        let mut judging = if cited { judge() } else { None };
         let mut emit = |event: RunnerEvent| {
-            cited |= matches!(event, RunnerEvent::Sources(_));
+            if matches!(event, RunnerEvent::Sources(_)) && !std::mem::replace(&mut cited, true) {
+                judging = judge();
+            }
             self.turn.log.append(event);
         };
         let outcome = self.inner.engine.run(&turn, &mut emit).await;
+        if let Some(judging) = judging {
+            let cut = matches!(outcome.finish, Finish::Cancelled | Finish::Timeout);
+            judging.finish(if cut { Duration::ZERO } else { self.inner.options.claims_wait }).await;
+        }
         if let Some(summary) = &outcome.summary {
             self.store_summary(summary, &past.ids).await;
         }
+        self.flag_invented(&turn.sources);
         if required && !cited && outcome.finish != Finish::Cancelled {
             self.turn.log.append(RunnerEvent::Notice(Notice {
                 code: "no_sources",
@@ -127,6 +137,22 @@ impl Task {
             }));
         }
         outcome
+    }
+
+    /// Says which numbers in the answer stand for no source.
+    fn flag_invented(&self, book: &SourceBook) {
+        let Fold { progress, .. } = self.turn.log.fold();
+        let known = book.known();
+        let invented = history::invented(&progress.text, &progress.calls, |n| known.contains(&n));
+        if invented.is_empty() {
+            return;
+        }
+        let numbers: Vec<String> = invented.iter().map(|n| format!("[{n}]")).collect();
+        self.turn.log.append(RunnerEvent::Notice(Notice {
+            code: "unknown_citation",
+            title: "A citation without a source".to_owned(),
+            message: format!("The answer cites {}, which stands for no source here.", numbers.join(", ")),
+        }));
     }
 
     /// Earlier messages and citation numbers. A conversation that cannot be read is answered without
@@ -143,7 +169,10 @@ impl Task {
             Ok((stored, numbers, summary)) => {
                 history::note_urls(&stored, seen);
                 let outside = stored.iter().any(|m| !m.calls.is_empty() || !m.sources.is_empty());
-                Earlier { past: Past::new(&stored, summary), outside, sources: SourceBook::new(numbers) }
+                let sources = SourceBook::new(numbers);
+                let known = sources.known();
+                let past = Past::new(&stored, |n| known.contains(&n), summary);
+                Earlier { past, outside, sources }
             }
             Err(error) => {
                 tracing::error!(conversation.id = %self.turn.conversation_id, %error, "the history could not be read");
@@ -161,6 +190,7 @@ impl Task {
             collections: input.collections.clone(),
             min_cosine: Some(options.min_cosine),
             per_document: Some(options.per_document),
+            rerank: self.inner.retrieve.can_rerank(),
             conversation: Some(self.turn.conversation_id),
             ..SearchRequest::new("", &input.message, options.retrieval_limit)
         };
@@ -181,19 +211,8 @@ impl Task {
             let n = book.number(hit.chunk_id);
             seen.add_text(&hit.text);
             seen.add_text(&hit.uri);
-            sources.push(Source {
-                n,
-                document_id: hit.document_id,
-                chunk_id: hit.chunk_id,
-                title: hit.title.clone(),
-                uri: hit.uri,
-                snippet: snippet(&hit.text),
-                score: hit.score,
-                start: hit.start,
-                end: hit.end,
-                page: hit.page,
-            });
-            passages.push(Passage { n, title: hit.title, text: hit.text });
+            sources.push(hit.source(n));
+            passages.push(hit.passage(n));
         }
         if !sources.is_empty() {
             self.turn.log.append(RunnerEvent::Sources(sources));

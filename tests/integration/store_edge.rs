@@ -56,7 +56,7 @@ async fn a_crash_keeps_what_was_flushed_and_the_rest_can_be_written_again() {
     after.upsert("c", points(301..401)).await.unwrap();
     after.delete("c", &[1, 2].map(uuid::Uuid::from_u128)).await.unwrap();
     assert_eq!(count(&after, "c").await, 398);
-    let hits = after.search("c", &query("number 377", Filter::default())).await.unwrap();
+    let hits = after.search("c", &query("number 377", Filter::default())).await.unwrap().bm25;
     assert!(hits.iter().any(|hit| hit.id == uuid::Uuid::from_u128(377)), "{hits:?}");
 }
 
@@ -168,7 +168,7 @@ async fn writes_and_searches_go_on_beside_flush_and_maintain() {
                 store.upsert("c", points(first..first + 50)).await.unwrap();
                 // Found at once: the answer that follows needs it.
                 let mine = query(&format!("text number {first} of many"), Filter::default());
-                let hits = store.search("c", &mine).await.unwrap();
+                let hits = store.search("c", &mine).await.unwrap().dense;
                 assert!(hits.iter().any(|hit| hit.id == uuid::Uuid::from_u128(first)), "{first}: {hits:?}");
                 if batch % 3 == 0 {
                     store.delete("c", &[uuid::Uuid::from_u128(first)]).await.unwrap();

@@ -41,6 +41,10 @@ fn frames_have_the_contracts_form() {
     );
     check(&RunnerEvent::Sources(vec![]), "id: 7\nevent: sources\ndata: []\n\n");
     check(
+        &RunnerEvent::Claim(Claim { span: Span { start: 2, end: 9 }, verdict: Verdict::Weak, sources: vec![1, 4] }),
+        "id: 7\nevent: claim\ndata: {\"at_ms\":12,\"start\":2,\"end\":9,\"verdict\":\"weak\",\"sources\":[1,4]}\n\n",
+    );
+    check(
         &RunnerEvent::ToolResult(ToolSettled {
             call_id: "c".into(),
             name: "t".into(),

@@ -5,8 +5,8 @@
 use super::super::frame;
 use super::wire;
 use crate::engine::event::{
-    Finish, Ingested, Notice, Rejection, RoundStop, RunnerEvent, Span, Telemetry, ToolMode, ToolOutcome, ToolSettled,
-    ToolStart,
+    Claim, Finish, Ingested, Notice, Rejection, RoundStop, RunnerEvent, Span, Telemetry, ToolMode, ToolOutcome,
+    ToolSettled, ToolStart, Verdict,
 };
 use crate::llm::Stop;
 use crate::message::Usage;
@@ -123,6 +123,14 @@ fn turn() -> Vec<(u64, RunnerEvent)> {
         ),
         (2041, RunnerEvent::Round { round: 1 }),
         (2300, RunnerEvent::Delta("\n\nThey are left out [1].".into())),
+        (
+            2390,
+            RunnerEvent::Claim(Claim {
+                span: Span { start: text.len() as u64 + 2, end: text.len() as u64 + 24 },
+                verdict: Verdict::Supported,
+                sources: vec![1],
+            }),
+        ),
         (2400, RunnerEvent::RoundEnd { round: 1, stop: RoundStop::Cut, usage, spoke: vec![(2300, 2390)] }),
         (
             2400,

@@ -8,14 +8,15 @@ use super::super::{EmbedError, Embedder, EmbeddingModel, Priority};
 use super::folder::{ModelFolder, Pool as Pooled};
 use super::pool::{Load, Pool, PoolSize, Run};
 use super::prefixes;
+use super::runtime::load_runtime;
 use async_trait::async_trait;
 use fastembed::{
     InitOptionsUserDefined, OutputKey, Pooling, QuantizationMode, SingleBatchOutput, TextEmbedding, TokenizerFiles,
     UserDefinedEmbeddingModel,
 };
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use tokenizers::Tokenizer;
 
 pub use super::folder::BUILT_IN;
@@ -109,20 +110,6 @@ impl Embedder for FastembedEmbedder {
     async fn embed(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.pool.embed(texts, priority).await
     }
-}
-
-/// Loads the ONNX Runtime library, once a process. ort panics when it is missing or too old and was not
-/// loaded by hand before.
-fn load_runtime(library: &Path) -> Result<(), EmbedError> {
-    static LOADING: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
-    let missing = |why: String| EmbedError::ModelMissing(format!("{why}: run scripts/assets, which fetches it"));
-    // ort would look beside the executable first if the path were relative.
-    let path = library.canonicalize().map_err(|_| missing(format!("{} is missing", library.display())))?;
-    ort::init_from(path).map_err(|e| missing(format!("ONNX Runtime cannot be used ({e})")))?;
-    // One text at a time gains nothing from the tokenizer's own thread pool, and the cores are taken.
-    tokenizers::utils::parallelism::set_parallelism(false);
-    Ok(())
 }
 
 /// A session of its own for the calling thread.

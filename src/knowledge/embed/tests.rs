@@ -1,7 +1,8 @@
 //! With the real runtime and the real model, which `scripts/assets` fetches, and with a tiny model folder.
 
-use super::super::{EmbedError, Embedder, Priority};
+use super::super::{EmbedError, Embedder, Priority, Reranker};
 use super::cache::QueryCache;
+use super::cross_encoder::{CrossEncoder, CrossEncoderOptions};
 use super::fastembed::{BUILT_IN, FastembedEmbedder, FastembedOptions};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -213,4 +214,30 @@ async fn a_turn_overtakes_bulk_work() {
     let (bulk, turn) = tokio::join!(bulk, turn);
     let (bulk, turn) = (bulk.unwrap() - began, turn.unwrap() - began);
     assert!(turn * 10 < bulk, "the turn waited {turn:?} of {bulk:?}");
+}
+
+fn reranker(folder: &Path) -> Result<CrossEncoder, EmbedError> {
+    let options =
+        CrossEncoderOptions { models_dir: models_dir(), folder: folder.to_owned(), threads: 2, queue: 16, window: 64 };
+    CrossEncoder::new(options)
+}
+
+#[tokio::test]
+async fn a_cross_encoder_reads_query_and_passage_together() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tiny-reranker");
+    let model = reranker(&folder).unwrap();
+    assert_eq!(model.name(), "tiny-reranker");
+    let passages: Vec<String> = ["w50", "w10 w10", "w30"].map(str::to_owned).into();
+    let scores = model.rerank("w30", passages.clone()).await.unwrap();
+    // The logit is the mean number less 30, by 10: 40, 16.7 and 30 here.
+    for (score, logit) in scores.iter().zip([1.0f32, -1.333_333, 0.0]) {
+        assert!((score - 1.0 / (1.0 + (-logit).exp())).abs() < 1e-4, "{scores:?}");
+    }
+    let alone = model.rerank("w30", vec![passages[1].clone()]).await.unwrap();
+    assert_eq!(alone[0], scores[1], "whatever is read beside it");
+    let higher = model.rerank("w50", passages).await.unwrap();
+    assert!(higher.iter().zip(&scores).all(|(high, low)| high > low), "{higher:?}");
+    assert!(model.rerank("w30", Vec::new()).await.unwrap().is_empty());
+    let missing = reranker(Path::new("/nowhere")).map(drop).unwrap_err().to_string();
+    assert!(missing.contains("/nowhere/model.onnx") && missing.contains("retrieval.rerank_model"), "{missing}");
 }

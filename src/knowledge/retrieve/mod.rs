@@ -1,12 +1,19 @@
 //! Searching: the one path by which passages are found, for the tool, before a round, over HTTP.
 //!
 //! Invariants: every hit was checked in SQL (live version, not deleted, not expired, in scope) after the
-//! store named it; a least similarity is compared with cosines, never with fused ranks; no passage is
-//! shown twice.
+//! store named it; a least score is compared with cosines or with a reranker's scores, never with fused ones; no
+//! passage is shown twice.
 
+mod choose;
+mod cite;
 mod fuse;
 mod narrow;
 mod neighbours;
+mod request;
+mod rerank;
+
+pub use cite::Hit;
+pub use request::{SearchMode, SearchRequest};
 
 use super::attention::Attending;
 use super::base::Base;
@@ -14,15 +21,12 @@ use super::embed::cache::QueryCache;
 use super::error::KnowledgeError;
 use super::filter::Filter;
 use super::store::builds::part_name;
-use super::{Scope, StoreError, StoreQuery};
-use crate::storage::chunks::{self, LiveChunk};
+use super::{Embedder, Legs, Reranker, ScoredPoint, StoreError, StoreQuery};
 use crate::storage::collections::{self, Collection};
-use crate::storage::versions;
-use fuse::Candidate;
+use choose::Chosen;
+use fuse::{Candidate, Meaning, Named};
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -32,13 +36,20 @@ const DEEPEST: usize = 2048;
 /// Looks at a base that changes underfoot before what was found is taken as it is.
 const LOOKS: usize = 4;
 
+/// So much of a query says what language it is in.
+const QUERY_HEAD: usize = 1024;
+/// How tokenizers call what they have no word for.
+const UNKNOWN: [&str; 2] = ["[UNK]", "<unk>"];
+
 /// What every search is told by configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct RetrieveOptions {
-    /// Candidates of each leg before fusion, at least.
+    /// Candidates of each leg before fusion, at least; their scores are what a score is held against.
     pub prefetch: usize,
     /// Remembered query embeddings.
     pub query_cache: u64,
+    /// Hits that a reranker reads.
+    pub rerank: usize,
 }
 
 /// The way out of the knowledge base. Cheap to clone.
@@ -47,108 +58,87 @@ pub struct Retrieve {
     base: Base,
     queries: QueryCache,
     options: RetrieveOptions,
+    reranker: Option<Arc<dyn Reranker>>,
 }
 
-/// Which legs a search has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SearchMode {
-    /// By meaning and by words, fused by rank.
-    #[default]
-    Hybrid,
-    /// By meaning.
-    Dense,
-    /// By words.
-    Sparse,
-}
-
+/// A query as one model reads it.
 #[derive(Clone, Debug)]
-pub struct SearchRequest {
-    /// At least one; hits of several are ranked together.
-    pub collections: Vec<String>,
-    pub query: String,
-    /// At least 1.
-    pub limit: usize,
-    pub mode: SearchMode,
-    /// What the user asked for; scope and expiry are added here.
-    pub filter: Filter,
-    /// Also what this conversation has found for itself.
-    pub conversation: Option<Uuid>,
-    /// Least cosine of query and passage; not with [`SearchMode::Sparse`].
-    pub min_cosine: Option<f32>,
-    /// Hits from one document at most.
-    pub per_document: Option<usize>,
-    /// Chunks before and after each hit that are joined to it.
-    pub neighbours: u32,
-    /// What the collections held then, as far as they keep versions; without what conversations found.
-    pub as_of: Option<Timestamp>,
-}
-
-impl SearchRequest {
-    /// A hybrid search of one collection with no conditions.
-    pub fn new(collection: &str, query: &str, limit: usize) -> Self {
-        Self {
-            collections: vec![collection.to_owned()],
-            query: query.to_owned(),
-            limit,
-            mode: SearchMode::Hybrid,
-            filter: Filter::default(),
-            conversation: None,
-            min_cosine: None,
-            per_document: None,
-            neighbours: 0,
-            as_of: None,
-        }
-    }
+struct Read {
+    model: String,
+    vector: Arc<[f32]>,
+    /// Share of it that the model has no words for, 0 to 1.
+    unread: f32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchAnswer {
     /// Best first.
     pub hits: Vec<Hit>,
+    /// What the legs named and the answer left out, best first; empty unless asked for.
+    pub dropped: Vec<Dropped>,
     pub took: Duration,
     /// Everything ingested up to this number was searched.
     pub watermark: i64,
 }
 
-/// A passage that was found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
-    pub collection: String,
-    pub document_id: String,
-    pub chunk_id: Uuid,
-    pub title: String,
-    pub uri: String,
-    pub text: String,
-    /// By the mode: the fused rank sum (1 is first in both legs), the cosine, or the BM25 sum.
+/// Where a leg saw a passage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// From 1.
+    pub rank: u32,
+    /// Cosine or BM25 sum.
     pub score: f32,
-    /// Similarity of query and passage; `None` for a search by words alone.
-    pub cosine: Option<f32>,
-    /// UTF-8 byte offsets in the document's content.
-    pub start: u64,
-    pub end: u64,
-    pub page: Option<u32>,
-    pub metadata: Map<String, Value>,
-    /// Outermost first.
-    pub heading_path: Vec<String>,
-    /// First and last line in the file, from 1; source code only.
-    pub lines: Option<(u32, u32)>,
-    /// Position of the chunk in its document.
-    pub ordinal: u32,
 }
 
-/// What one look found.
-#[derive(Default)]
-struct Chosen {
-    hits: Vec<Hit>,
-    /// The store named points that may not be shown.
-    dropped: bool,
-    /// There are hits of two versions of one document: it changed between two checks.
-    torn: bool,
+/// A candidate that is not among the hits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dropped {
+    pub why: DropReason,
+    /// The document and the chunk; `None` for what may not be shown.
+    pub chunk: Option<(String, Uuid)>,
+    pub score: f32,
+    pub dense: Option<Place>,
+    pub bm25: Option<Place>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// Replaced, deleted, expired, or another conversation's.
+    NotLive,
+    /// Below the least score that was asked for.
+    BelowMinScore,
+    /// Its document has as many hits as one may have.
+    PerDocument,
+    /// The same text stands higher up.
+    SameText,
+    /// It was joined to a hit next to it.
+    Joined,
+    /// The answer was full, or the reranker put it behind.
+    BeyondLimit,
+}
+
+impl DropReason {
+    /// As clients see it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotLive => "not_live",
+            Self::BelowMinScore => "below_min_score",
+            Self::PerDocument => "per_document",
+            Self::SameText => "same_text",
+            Self::Joined => "joined",
+            Self::BeyondLimit => "beyond_limit",
+        }
+    }
 }
 
 impl Retrieve {
-    pub fn new(base: Base, options: RetrieveOptions) -> Self {
-        Self { base, queries: QueryCache::new(options.query_cache), options }
+    pub fn new(base: Base, options: RetrieveOptions, reranker: Option<Arc<dyn Reranker>>) -> Self {
+        Self { base, queries: QueryCache::new(options.query_cache), options, reranker }
+    }
+
+    /// Whether a reranking model is configured.
+    pub fn can_rerank(&self) -> bool {
+        self.reranker.is_some()
     }
 
     /// A turn runs until this is dropped: bulk work leaves it room.
@@ -158,17 +148,24 @@ impl Retrieve {
 
     /// # Errors
     /// [`KnowledgeError::NoCollection`], [`KnowledgeError::Model`], [`KnowledgeError::BadSearch`]; what the
-    /// model, the store and the database say.
+    /// models, the store and the database say.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, KnowledgeError> {
         let began = Instant::now();
-        check(request)?;
+        request.check()?;
+        let reranker = match (&self.reranker, request.rerank) {
+            (Some(reranker), true) => Some(reranker.as_ref()),
+            (None, true) => return Err(KnowledgeError::NoReranker),
+            (_, false) => None,
+        };
+        let wide = reranker.map(|_| request.wide(self.options.rerank));
+        let asked = wide.as_ref().unwrap_or(request);
         let mut looks = 0;
         loop {
             looks += 1;
             let watermark = collections::watermark(&self.base.db).await?;
             let searched = try_join_all(request.collections.iter().map(|name| self.base.collection(name))).await?;
-            let dense = self.query_vectors(request, &searched).await?;
-            let found = self.look(request, &searched, &dense).await;
+            let query = self.query(request, &searched).await?;
+            let found = self.look(asked, &searched, &query).await;
             // The build that was asked may have been replaced and taken away meanwhile.
             if matches!(found, Err(KnowledgeError::NoCollection(_)))
                 && looks < LOOKS
@@ -176,18 +173,21 @@ impl Retrieve {
             {
                 continue;
             }
-            let found = found?;
+            let mut found = found?;
             // A version that became live between the store's answer and the check may be missing from the
             // former: then its predecessor was dropped and nothing of it is among the candidates.
-            let torn = found.torn || (found.dropped && watermark != collections::watermark(&self.base.db).await?);
+            let torn = found.torn || (found.not_live && watermark != collections::watermark(&self.base.db).await?);
             if torn && looks < LOOKS {
                 continue;
             }
-            let mut hits = found.hits;
-            if request.neighbours > 0 {
-                hits = self.join_neighbours(hits, request.neighbours).await?;
+            if let Some(reranker) = reranker {
+                rerank::apply(reranker, request, &mut found).await?;
             }
-            return Ok(SearchAnswer { hits, took: began.elapsed(), watermark });
+            if request.neighbours > 0 {
+                self.join_neighbours(&mut found, request.neighbours).await?;
+            }
+            let dropped = if request.explain { found.dropped } else { Vec::new() };
+            return Ok(SearchAnswer { hits: found.hits, dropped, took: began.elapsed(), watermark });
         }
     }
 
@@ -202,25 +202,29 @@ impl Retrieve {
         Ok(false)
     }
 
-    /// The query's vector for each collection, by its own model; none for a search by words.
-    async fn query_vectors(
-        &self,
-        request: &SearchRequest,
-        searched: &[Collection],
-    ) -> Result<Vec<Arc<[f32]>>, KnowledgeError> {
-        let mut vectors = Vec::new();
+    /// The query as each collection's own model reads it; none for a search by words.
+    async fn query(&self, request: &SearchRequest, searched: &[Collection]) -> Result<Vec<Read>, KnowledgeError> {
+        let mut read: Vec<Read> = Vec::new();
         for collection in searched.iter().filter(|_| request.mode != SearchMode::Sparse) {
-            let embedder = self.base.embedder_of(collection)?;
-            vectors.push(self.queries.embed(embedder.as_ref(), &request.query).await?);
+            let known = read.iter().find(|read| read.model == collection.embedding_model).cloned();
+            read.push(match known {
+                Some(known) => known,
+                None => {
+                    let embedder = self.base.embedder_of(collection)?;
+                    let vector = self.queries.embed(embedder.as_ref(), &request.query).await?;
+                    let unread = unread(embedder.as_ref(), &request.query);
+                    Read { model: collection.embedding_model.clone(), vector, unread }
+                }
+            });
         }
-        Ok(vectors)
+        Ok(read)
     }
 
     async fn look(
         &self,
         request: &SearchRequest,
         searched: &[Collection],
-        dense: &[Arc<[f32]>],
+        query: &[Read],
     ) -> Result<Chosen, KnowledgeError> {
         let now = Timestamp::now().as_second();
         let filter = match request.as_of {
@@ -229,171 +233,79 @@ impl Retrieve {
         };
         let mut depth = self.options.prefetch.max(2 * request.limit);
         loop {
-            let candidates = self.candidates(request, searched, dense, &filter, depth).await?;
-            // Fewer than asked for: there are no others, however deep one looks.
-            let exhausted = candidates.len() < depth || depth >= DEEPEST;
-            let chosen = self.choose(request, candidates, dense, now).await?;
-            if chosen.hits.len() >= request.limit || exhausted {
+            let (candidates, exhausted) = self.candidates(request, searched, query, &filter, depth).await?;
+            let chosen = self.choose(request, candidates, query, now).await?;
+            if chosen.hits.len() >= request.limit || exhausted || depth >= DEEPEST {
                 return Ok(chosen);
             }
             depth = (4 * depth).min(DEEPEST);
         }
     }
 
-    /// What the store names, best first, of all collections together. In one collection the store fuses
-    /// the legs; over several the legs are merged by their own scores first, so that a passage that is
-    /// only the best of a poor collection does not count like the best of all.
+    /// What the store names, best first, of all collections together, and whether there are no others however deep
+    /// one looks. Over several collections each leg is merged by its own scores before the legs are fused, so that a
+    /// passage that is only the best of a poor collection does not count like the best of all. Cosines of different
+    /// models say nothing about each other: each model's are a leg of their own.
     async fn candidates(
         &self,
         request: &SearchRequest,
         searched: &[Collection],
-        dense: &[Arc<[f32]>],
+        query: &[Read],
         filter: &Filter,
         depth: usize,
-    ) -> Result<Vec<Candidate>, KnowledgeError> {
-        let legs: &[SearchMode] = match (request.mode, searched) {
-            (SearchMode::Hybrid, [_, _, ..]) => &[SearchMode::Dense, SearchMode::Sparse],
-            (SearchMode::Hybrid, _) => &[SearchMode::Hybrid],
-            (SearchMode::Dense, _) => &[SearchMode::Dense],
-            (SearchMode::Sparse, _) => &[SearchMode::Sparse],
-        };
-        let mut ranked = Vec::with_capacity(legs.len());
-        for leg in legs {
-            let searches = searched.iter().enumerate().map(async |(at, collection)| {
-                let keywords = self.base.keywords(&collection.keyword_language)?;
-                let query = StoreQuery {
-                    dense: dense.get(at).filter(|_| *leg != SearchMode::Sparse).map(|query| query.to_vec()),
-                    bm25: (*leg != SearchMode::Dense).then(|| keywords.query(&request.query)),
-                    filter: filter.clone(),
-                    limit: depth,
-                    prefetch: depth,
-                };
-                // By the build whose model the query's vector is of, not by the one that answers by now.
-                let part = part_name(&collection.name, collection.generation);
-                let found = self.base.builds.parts().search(&part, &query).await.map_err(|error| match error {
-                    StoreError::NoCollection(_) => KnowledgeError::NoCollection(collection.name.clone()),
-                    other => other.into(),
-                })?;
-                Ok::<_, KnowledgeError>(found.into_iter().map(move |p| Candidate {
-                    collection: at,
-                    point: p.id,
-                    score: p.score,
-                }))
-            });
-            let found = try_join_all(searches).await?;
-            // Cosines of different models say nothing about each other: those are fused by rank too.
-            let mut alike: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
-            for (collection, candidates) in searched.iter().zip(found) {
-                let model = if *leg == SearchMode::Dense { collection.embedding_model.as_str() } else { "" };
-                alike.entry(model).or_default().extend(candidates);
-            }
-            ranked.extend(alike.into_values().map(|list| fuse::merge(list.into_iter(), depth)));
-        }
-        Ok(fuse::fuse(ranked))
-    }
-
-    /// The candidates that may be shown, in their order, at most as many as asked for.
-    async fn choose(
-        &self,
-        request: &SearchRequest,
-        candidates: Vec<Candidate>,
-        dense: &[Arc<[f32]>],
-        now: i64,
-    ) -> Result<Chosen, KnowledgeError> {
-        let scopes = [Some(Scope::Collection), request.conversation.map(Scope::Conversation)];
-        let scopes: Vec<String> = scopes.iter().flatten().map(Scope::key).collect();
-        let mut chosen = Chosen::default();
-        let mut shown: HashSet<blake3::Hash> = HashSet::new();
-        // Of each document the version that is shown, and how many chunks of it.
-        let mut of_document: HashMap<(usize, String), (i64, usize)> = HashMap::new();
-        for page in candidates.chunks(2 * request.limit.max(8)) {
-            let mut live = self.live(request, page, &scopes, now).await?;
-            for candidate in page {
-                if chosen.hits.len() == request.limit {
-                    return Ok(chosen);
-                }
-                let Some(chunk) = live.remove(&(candidate.collection, candidate.point)) else {
-                    chosen.dropped = true;
-                    continue;
-                };
-                let cosine = dense.get(candidate.collection).map(|query| dot(query, &chunk.embedding));
-                if request.min_cosine.zip(cosine).is_some_and(|(least, cosine)| cosine < least) {
-                    continue;
-                }
-                let key = (candidate.collection, chunk.document_id.clone());
-                let (version, seen) = of_document.entry(key).or_insert((chunk.version, 0));
-                chosen.torn |= *version != chunk.version;
-                let crowded = request.per_document.is_some_and(|most| *seen >= most);
-                if crowded || !shown.insert(blake3::hash(chunk.text.as_bytes())) {
-                    continue;
-                }
-                *seen += 1;
-                let collection = request.collections[candidate.collection].clone();
-                chosen.hits.push(hit(collection, chunk, candidate.score, cosine));
-            }
-        }
-        Ok(chosen)
-    }
-
-    async fn live(
-        &self,
-        request: &SearchRequest,
-        page: &[Candidate],
-        scopes: &[String],
-        now: i64,
-    ) -> Result<HashMap<(usize, Uuid), LiveChunk>, KnowledgeError> {
-        let mut found = HashMap::new();
-        for (at, name) in request.collections.iter().enumerate() {
-            let points: Vec<Uuid> = page.iter().filter(|c| c.collection == at).map(|c| c.point).collect();
-            let live = match request.as_of {
-                None => chunks::live(&self.base.db, name, &points, scopes, now).await?,
-                Some(at) => versions::live_at(&self.base.db, name, &points, at).await?,
+    ) -> Result<(Vec<Candidate>, bool), KnowledgeError> {
+        let searches = searched.iter().enumerate().map(async |(at, collection)| {
+            let keywords = match request.mode {
+                SearchMode::Dense => None,
+                SearchMode::Hybrid | SearchMode::Sparse => Some(self.base.keywords(&collection.keyword_language)?),
             };
-            for chunk in live {
-                found.insert((at, chunk.point_id), chunk);
-            }
+            let legs = StoreQuery {
+                dense: query.get(at).map(|read| read.vector.to_vec()),
+                bm25: keywords.map(|keywords| keywords.query(&request.query)),
+                filter: filter.clone(),
+                limit: depth,
+            };
+            // By the build whose model the query's vector is of, not by the one that answers by now.
+            let part = part_name(&collection.name, collection.generation);
+            self.base.builds.parts().search(&part, &legs).await.map_err(|error| match error {
+                StoreError::NoCollection(_) => KnowledgeError::NoCollection(collection.name.clone()),
+                other => other.into(),
+            })
+        });
+        let mut meanings: Vec<Meaning> = Vec::new();
+        let mut words: Vec<Named> = Vec::new();
+        let mut meaning_of: Vec<usize> = Vec::new();
+        let mut models: Vec<&str> = Vec::new();
+        for (collection, Legs { dense, bm25 }) in try_join_all(searches).await?.into_iter().enumerate() {
+            let named = |point: ScoredPoint| Named { collection, point: point.id, score: point.score };
+            words.extend(bm25.into_iter().map(named));
+            let Some(read) = query.get(collection) else { continue };
+            let known = models.iter().position(|model| *model == read.model);
+            let at = known.unwrap_or_else(|| {
+                models.push(&read.model);
+                meanings.push(Meaning { named: Vec::new(), unread: read.unread });
+                meanings.len() - 1
+            });
+            meanings[at].named.extend(dense.into_iter().map(named));
+            meaning_of.push(at);
         }
-        Ok(found)
+        for meaning in &mut meanings {
+            fuse::merge(&mut meaning.named, depth);
+        }
+        fuse::merge(&mut words, depth);
+        let exhausted = words.len() < depth && meanings.iter().all(|meaning| meaning.named.len() < depth);
+        Ok((fuse::fuse(meanings, &meaning_of, words, self.options.prefetch), exhausted))
     }
 }
 
-fn check(request: &SearchRequest) -> Result<(), KnowledgeError> {
-    if request.collections.is_empty() {
-        return Err(KnowledgeError::BadSearch("a search needs a collection"));
-    }
-    if request.query.trim().is_empty() {
-        return Err(KnowledgeError::BadSearch("a search needs a query"));
-    }
-    if request.limit == 0 {
-        return Err(KnowledgeError::BadSearch("a search needs a limit of at least 1"));
-    }
-    if request.min_cosine.is_some() && request.mode == SearchMode::Sparse {
-        return Err(KnowledgeError::BadSearch("a least score needs a search by meaning: mode hybrid or dense"));
-    }
-    Ok(())
-}
-
-/// Both are unit vectors.
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
-}
-
-fn hit(collection: String, chunk: LiveChunk, score: f32, cosine: Option<f32>) -> Hit {
-    Hit {
-        collection,
-        document_id: chunk.document_id,
-        chunk_id: chunk.chunk_id,
-        title: chunk.title,
-        uri: chunk.uri,
-        text: format!("{}{}", chunk.shown_prefix, chunk.text),
-        score,
-        cosine,
-        start: chunk.start,
-        end: chunk.end,
-        page: chunk.page,
-        metadata: chunk.metadata,
-        heading_path: chunk.heading_path,
-        lines: chunk.lines,
-        ordinal: chunk.ordinal,
-    }
+/// Share of the query's tokens that are the model's word for "unknown": 0 for a model whose tokenizer nobody has here.
+fn unread(embedder: &dyn Embedder, query: &str) -> f32 {
+    let head = &query[..query.floor_char_boundary(QUERY_HEAD)];
+    let Ok(tokenizer) = embedder.tokenizer() else { return 0.0 };
+    let Ok(encoded) = tokenizer.encode_fast(head, false) else { return 0.0 };
+    let unknown: Vec<u32> = UNKNOWN.iter().filter_map(|word| tokenizer.token_to_id(word)).collect();
+    let unread = encoded.get_ids().iter().filter(|id| unknown.contains(id)).count();
+    #[expect(clippy::cast_precision_loss, reason = "counts of tokens in a kilobyte")]
+    let share = unread as f32 / encoded.len().max(1) as f32;
+    share
 }

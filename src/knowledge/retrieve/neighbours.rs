@@ -1,21 +1,23 @@
 //! Hits with the chunks around them joined on: more context from the same place.
 
 use super::super::error::KnowledgeError;
-use super::{Hit, Retrieve};
+use super::choose::Chosen;
+use super::{DropReason, Hit, Retrieve};
 use crate::storage::chunks::{self, LiveChunk};
 use crate::storage::documents::DocumentKey;
 
 impl Retrieve {
     /// Each hit grown by up to `n` chunks on either side; a hit that an earlier one has swallowed goes.
-    pub(super) async fn join_neighbours(&self, hits: Vec<Hit>, n: u32) -> Result<Vec<Hit>, KnowledgeError> {
+    pub(super) async fn join_neighbours(&self, found: &mut Chosen, n: u32) -> Result<(), KnowledgeError> {
         let mut grown: Vec<(Hit, u32, u32)> = Vec::new();
-        for mut hit in hits {
+        for mut hit in std::mem::take(&mut found.hits) {
             let swallowed = grown.iter().any(|(earlier, from, to)| {
                 earlier.collection == hit.collection
                     && earlier.document_id == hit.document_id
                     && (*from..=*to).contains(&hit.ordinal)
             });
             if swallowed {
+                found.drop_hit(DropReason::Joined, hit);
                 continue;
             }
             let (from, to) = (hit.ordinal.saturating_sub(n), hit.ordinal.saturating_add(n));
@@ -31,7 +33,8 @@ impl Retrieve {
             }
             grown.push((hit, from, to));
         }
-        Ok(grown.into_iter().map(|(hit, _, _)| hit).collect())
+        found.hits = grown.into_iter().map(|(hit, _, _)| hit).collect();
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! build that is made aside, too; an error names the collection, not its build.
 
 use crate::knowledge::filter::Filter;
-use crate::knowledge::{Point, ScoredPoint, StoreError, StoreQuery, VectorStore};
+use crate::knowledge::{Legs, Point, StoreError, StoreQuery, VectorStore};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -99,7 +99,7 @@ impl VectorStore for Builds {
         named(collection, self.inner.delete(&part_name(collection, numbers.live), ids).await)
     }
 
-    async fn search(&self, collection: &str, query: &StoreQuery) -> Result<Vec<ScoredPoint>, StoreError> {
+    async fn search(&self, collection: &str, query: &StoreQuery) -> Result<Legs, StoreError> {
         named(collection, self.inner.search(&self.live(collection), query).await)
     }
 

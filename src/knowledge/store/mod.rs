@@ -16,9 +16,6 @@ use serde_json::{Map, Value, json};
 const DENSE: &str = "dense";
 const BM25: &str = "bm25";
 
-/// Constant of the reciprocal-rank fusion: a hit at rank r (from 0) of a leg adds 1 / (r + 2). Qdrant's default.
-const RRF_K: usize = 2;
-
 /// Most points in one request: under 256.
 const BATCH_POINTS: usize = 255;
 /// Most bytes in one request: under 8 MiB, with room for what encloses the points.
@@ -78,7 +75,7 @@ fn value_bytes(value: &Value) -> usize {
     }
 }
 
-/// Best first, ties by id, at most `limit`. Fused ranks tie often, and the engine leaves their order open.
+/// Best first, ties by id, at most `limit`. Short texts tie often in their words, and the engines leave the order open.
 fn best(mut points: Vec<ScoredPoint>, limit: usize) -> Vec<ScoredPoint> {
     points.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
     points.truncate(limit);

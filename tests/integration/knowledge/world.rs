@@ -137,7 +137,8 @@ impl World {
         let ingest = Ingest::new(base.clone(), options);
         let reconciled = reconcile::start(&base, &ingest).await.unwrap();
         ingest.ensure_default().await.unwrap();
-        let retrieve = Retrieve::new(base.clone(), RetrieveOptions { prefetch: 50, query_cache: 100 });
+        let retrieve =
+            Retrieve::new(base.clone(), RetrieveOptions { prefetch: 100, query_cache: 100, rerank: 20 }, None);
         Self { db, store, embedder, base, ingest, retrieve, reconciled }
     }
 

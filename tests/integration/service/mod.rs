@@ -4,6 +4,7 @@
 mod approve;
 mod care;
 mod chat;
+mod claims;
 mod conversations;
 mod crash;
 mod documents;
@@ -21,6 +22,7 @@ mod local;
 mod logs;
 mod resume;
 mod runtime;
+mod search;
 mod slow;
 mod socket;
 mod stop;

@@ -101,7 +101,7 @@ pub fn point(n: u128, text: &str, metadata: Value) -> Point {
 }
 
 pub fn query(text: &str, filter: Filter) -> StoreQuery {
-    StoreQuery { dense: Some(dense(text)), bm25: Some(keywords().query(text)), filter, limit: 10, prefetch: 50 }
+    StoreQuery { dense: Some(dense(text)), bm25: Some(keywords().query(text)), filter, limit: 10 }
 }
 
 pub fn must(condition: Condition) -> Filter {
@@ -112,6 +112,8 @@ pub fn equal(key: &str, value: Value) -> Condition {
     Condition::Match { key: key.into(), value }
 }
 
+/// What any leg names.
 pub async fn found(store: &Arc<dyn VectorStore>, collection: &str, query: &StoreQuery) -> BTreeSet<Uuid> {
-    store.search(collection, query).await.unwrap().into_iter().map(|hit| hit.id).collect()
+    let legs = store.search(collection, query).await.unwrap();
+    legs.dense.into_iter().chain(legs.bm25).map(|hit| hit.id).collect()
 }

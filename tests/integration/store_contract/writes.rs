@@ -76,7 +76,7 @@ async fn upsert_replaces_the_whole_point() {
         let by_words = StoreQuery { dense: None, ..query("glaciers", Filter::default()) };
         assert!(found(&store, &name, &by_words).await.is_empty(), "{}: the old terms are still there", store.kind());
         let near = StoreQuery { bm25: None, ..query("volcanoes erupt", Filter::default()) };
-        assert!(store.search(&name, &near).await.unwrap()[0].score > 0.999);
+        assert!(store.search(&name, &near).await.unwrap().dense[0].score > 0.999);
     })
     .await;
 }

@@ -103,6 +103,7 @@ pub const UNBOUND: &[&str] = &["", "main", "cli"];
 /// Concrete parts behind a port. Only these name them: the part itself, `app`, and commands that
 /// exist to look into one (`inspect`).
 pub const ADAPTERS: &[&str] = &[
+    "knowledge::embed::cross_encoder",
     "knowledge::embed::fastembed",
     "knowledge::embed::openai",
     "knowledge::store::edge",

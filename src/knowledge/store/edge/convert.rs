@@ -2,7 +2,7 @@
 
 use crate::knowledge::filter::{Filter, Range};
 use crate::knowledge::store::terms::{Term, Terms};
-use crate::knowledge::store::{BM25, DENSE, RRF_K, payload_json};
+use crate::knowledge::store::{BM25, DENSE, payload_json};
 use crate::knowledge::{Point, SparseVector, StoreError, StoreQuery};
 use qdrant_edge as engine;
 use qdrant_edge::external::ordered_float::OrderedFloat;
@@ -25,17 +25,13 @@ fn sparse(vector: SparseVector) -> engine::SparseVector {
     engine::SparseVector { indices: vector.indices, values: vector.values }
 }
 
-/// `None` if the query has no vector. With both: every candidate of either leg, fused, for the caller to cut.
-pub(super) fn query(query: &StoreQuery) -> Result<Option<engine::QueryRequest>, StoreError> {
+/// The two legs of a query, dense first; `None` for one that has nothing to look for.
+pub(super) fn legs(query: &StoreQuery) -> Result<[Option<engine::QueryRequest>; 2], StoreError> {
     let filter = filter(&query.filter)?;
-    let dense = query.dense.clone().map(|v| nearest(engine::VectorInternal::Dense(v), DENSE));
-    let bm25 = query.bm25.clone().filter(|v| !v.indices.is_empty());
-    let bm25 = bm25.map(|v| nearest(engine::VectorInternal::Sparse(sparse(v)), BM25));
-    let prefetch = query.prefetch.max(query.limit);
-    let request = |prefetches, query, filter, limit| engine::QueryRequest {
-        prefetches,
-        query: Some(query),
-        filter,
+    let leg = |query_of, limit| engine::QueryRequest {
+        prefetches: Vec::new(),
+        query: Some(query_of),
+        filter: filter.clone(),
         score_threshold: None,
         limit,
         offset: 0,
@@ -43,23 +39,10 @@ pub(super) fn query(query: &StoreQuery) -> Result<Option<engine::QueryRequest>, 
         with_vector: engine::WithVector::Bool(false),
         with_payload: engine::WithPayloadInterface::Bool(false),
     };
-    Ok(match (dense, bm25) {
-        (Some(dense), Some(bm25)) => {
-            let leg = |query| engine::Prefetch {
-                prefetches: Vec::new(),
-                query: Some(query),
-                limit: prefetch,
-                params: None,
-                filter: filter.clone(),
-                score_threshold: None,
-            };
-            let fusion = engine::Fusion::Rrf { k: RRF_K, weights: None };
-            let legs = vec![leg(dense), leg(bm25)];
-            Some(request(legs, engine::ScoringQuery::Fusion(fusion), None, 2 * prefetch))
-        }
-        (Some(one), None) | (None, Some(one)) => Some(request(Vec::new(), one, filter, query.limit)),
-        (None, None) => None,
-    })
+    let dense = query.dense.clone().map(|v| nearest(engine::VectorInternal::Dense(v), DENSE));
+    let bm25 = query.bm25.clone().filter(|v| !v.indices.is_empty());
+    let bm25 = bm25.map(|v| nearest(engine::VectorInternal::Sparse(sparse(v)), BM25));
+    Ok([dense, bm25].map(|of| of.filter(|_| query.limit > 0).map(|of| leg(of, query.limit))))
 }
 
 fn nearest(vector: engine::VectorInternal, name: &str) -> engine::ScoringQuery {

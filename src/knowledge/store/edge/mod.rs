@@ -12,7 +12,7 @@ mod convert;
 
 use crate::knowledge::filter::Filter;
 use crate::knowledge::store::{batches, best, check_name};
-use crate::knowledge::{Point, ScoredPoint, StoreError, StoreQuery, VectorStore};
+use crate::knowledge::{Legs, Point, ScoredPoint, StoreError, StoreQuery, VectorStore};
 use async_trait::async_trait;
 use collection::{Collection, DELETED, dimension_of, failed, hold};
 use qdrant_edge as engine;
@@ -188,17 +188,20 @@ impl VectorStore for EdgeStore {
         .await
     }
 
-    async fn search(&self, collection: &str, query: &StoreQuery) -> Result<Vec<ScoredPoint>, StoreError> {
-        let request = convert::query(query)?;
+    async fn search(&self, collection: &str, query: &StoreQuery) -> Result<Legs, StoreError> {
+        let [dense, bm25] = convert::legs(query)?;
         let (limit, dimension) = (query.limit, query.dense.as_ref().map(Vec::len));
         self.with(collection, move |collection, shard| {
             if let Some(dimension) = dimension {
                 collection.check_dimension(dimension_of(shard), dimension)?;
             }
-            let Some(request) = request.filter(|_| limit > 0) else { return Ok(Vec::new()) };
-            let found = shard.query(request).map_err(failed)?;
-            let found = found.into_iter().filter_map(|p| Some(ScoredPoint { id: uuid(p.id)?, score: p.score }));
-            Ok(best(found.collect(), limit))
+            let run = |leg: Option<engine::QueryRequest>| {
+                let Some(leg) = leg else { return Ok(Vec::new()) };
+                let found = shard.query(leg).map_err(failed)?;
+                let found = found.into_iter().filter_map(|p| Some(ScoredPoint { id: uuid(p.id)?, score: p.score }));
+                Ok(best(found.collect(), limit))
+            };
+            Ok(Legs { dense: run(dense)?, bm25: run(bm25)? })
         })
         .await
     }

@@ -45,41 +45,21 @@ fn sparse(vector: SparseVector) -> wire::SparseVector {
     wire::SparseVector { values: vector.values, indices: vector.indices }
 }
 
-/// `None` if the query has no vector. With both: every candidate of either leg, fused, for the caller to cut.
-pub(super) fn query(collection: String, query: &StoreQuery) -> Result<Option<wire::QueryPoints>, StoreError> {
+/// The two legs of a query, dense first; `None` for one that has nothing to look for.
+pub(super) fn legs(collection: &str, query: &StoreQuery) -> Result<[Option<wire::QueryPoints>; 2], StoreError> {
     let filter = filter(&query.filter)?;
     let dense = query.dense.clone().map(|data| (vector_input::Variant::Dense(wire::DenseVector { data }), DENSE));
     let bm25 = query.bm25.clone().filter(|v| !v.indices.is_empty());
     let bm25 = bm25.map(|v| (vector_input::Variant::Sparse(sparse(v)), BM25));
-    let prefetch = query.prefetch.max(query.limit) as u64;
-    let request = wire::QueryPoints { collection_name: collection, ..wire::QueryPoints::default() };
-    Ok(match (dense, bm25) {
-        (Some(dense), Some(bm25)) => {
-            let leg = |(vector, using): (vector_input::Variant, &str)| wire::PrefetchQuery {
-                query: Some(nearest(vector)),
-                using: Some(using.to_owned()),
-                filter: filter.clone(),
-                limit: Some(prefetch),
-                ..wire::PrefetchQuery::default()
-            };
-            // The server's constant is the one we want (2), and servers before 1.16 know no other.
-            let fusion = query::Variant::Fusion(wire::Fusion::Rrf.into());
-            Some(wire::QueryPoints {
-                prefetch: vec![leg(dense), leg(bm25)],
-                query: Some(wire::Query { variant: Some(fusion) }),
-                limit: Some(2 * prefetch),
-                ..request
-            })
-        }
-        (Some((vector, using)), None) | (None, Some((vector, using))) => Some(wire::QueryPoints {
-            query: Some(nearest(vector)),
-            using: Some(using.to_owned()),
-            filter,
-            limit: Some(query.limit as u64),
-            ..request
-        }),
-        (None, None) => None,
-    })
+    let leg = |(vector, using): (vector_input::Variant, &str)| wire::QueryPoints {
+        collection_name: collection.to_owned(),
+        query: Some(nearest(vector)),
+        using: Some(using.to_owned()),
+        filter: filter.clone(),
+        limit: Some(query.limit as u64),
+        ..wire::QueryPoints::default()
+    };
+    Ok([dense, bm25].map(|of| of.filter(|_| query.limit > 0).map(leg)))
 }
 
 fn nearest(vector: vector_input::Variant) -> wire::Query {

@@ -8,7 +8,7 @@ mod convert;
 
 use crate::knowledge::filter::Filter;
 use crate::knowledge::store::{BM25, DENSE, batches, best, check_name};
-use crate::knowledge::{Point, ScoredPoint, StoreError, StoreQuery, VectorStore};
+use crate::knowledge::{Legs, Point, ScoredPoint, StoreError, StoreQuery, VectorStore};
 use async_trait::async_trait;
 use qdrant_client::qdrant as wire;
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
@@ -167,6 +167,18 @@ impl QdrantStore {
         self.call(collection, Box::pin(self.client.create_collection(request))).await.map(drop)
     }
 
+    async fn leg(
+        &self,
+        collection: &str,
+        leg: Option<wire::QueryPoints>,
+        limit: usize,
+    ) -> Result<Vec<ScoredPoint>, StoreError> {
+        let Some(leg) = leg else { return Ok(Vec::new()) };
+        let found = self.call(collection, Box::pin(self.client.query(leg))).await?.result;
+        let found = found.into_iter().filter_map(|p| Some(ScoredPoint { id: convert::uuid(p.id)?, score: p.score }));
+        Ok(best(found.collect(), limit))
+    }
+
     async fn index(&self, collection: &str, key: &str, kind: wire::FieldType) -> Result<(), StoreError> {
         let request = wire::CreateFieldIndexCollection {
             collection_name: server_name(collection),
@@ -254,16 +266,15 @@ impl VectorStore for QdrantStore {
         Ok(())
     }
 
-    async fn search(&self, collection: &str, query: &StoreQuery) -> Result<Vec<ScoredPoint>, StoreError> {
+    async fn search(&self, collection: &str, query: &StoreQuery) -> Result<Legs, StoreError> {
         check_name(collection)?;
-        let request = convert::query(server_name(collection), query)?;
+        let [dense, bm25] = convert::legs(&server_name(collection), query)?;
         if let Some(dense) = &query.dense {
             self.check_dimension(collection, dense.len()).await?;
         }
-        let Some(request) = request.filter(|_| query.limit > 0) else { return Ok(Vec::new()) };
-        let found = self.call(collection, Box::pin(self.client.query(request))).await?.result;
-        let found = found.into_iter().filter_map(|p| Some(ScoredPoint { id: convert::uuid(p.id)?, score: p.score }));
-        Ok(best(found.collect(), query.limit))
+        let (dense, bm25) =
+            tokio::try_join!(self.leg(collection, dense, query.limit), self.leg(collection, bm25, query.limit))?;
+        Ok(Legs { dense, bm25 })
     }
 
     async fn count(&self, collection: &str, filter: &Filter) -> Result<u64, StoreError> {
