@@ -1,6 +1,7 @@
 //! `tailrace eval` on real judgements (`tests/data/eval`), and the other commands that need no server.
 
 use super::*;
+use serde_json::json;
 use std::process::Output;
 
 async fn run(arguments: &[&str]) -> Output {
@@ -15,9 +16,50 @@ async fn retrieval_finds_what_people_judged_relevant() {
     assert!(out.status.success(), "{out:?}");
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
     let results = report["results"].as_array().unwrap();
-    for (mode, least) in [("dense", 0.78), ("sparse", 0.79), ("hybrid", 0.83)] {
+    for (mode, least) in [("dense", 0.78), ("sparse", 0.79), ("hybrid", 0.84)] {
         let found = results.iter().find(|r| r["mode"] == mode).unwrap();
-        assert!(found["ndcg@10"].as_f64().unwrap() >= least, "{report}");
+        let ndcg = found["ndcg@10"].as_f64().unwrap();
+        assert!(ndcg >= least, "{report}");
+        let end = |at: usize| found["ndcg@10_interval"][at].as_f64().unwrap();
+        assert!(end(0) < ndcg && ndcg < end(1), "{report}");
+    }
+    assert!(report.get("chunking").is_none(), "these queries come without answers");
+}
+
+#[tokio::test]
+async fn answers_that_are_known_judge_chunks_and_whole_questions() {
+    let folder = tempfile::tempdir().unwrap();
+    let filler = "The keeper wrote it into the log and went to sleep again. ".repeat(80);
+    let corpus = [
+        json!({"_id": "a", "title": "Tides", "text": format!("{filler}The tide table lies in drawer six. {filler}")}),
+        json!({"_id": "b", "title": "Paint", "text": "The hull of the boat is painted red."}),
+        json!({"_id": "c", "title": "", "text": "黑豹队的防守只丢了308分，在联赛中排名第六。"}),
+        json!({"_id": "d", "title": "", "text": "卡万·肖特以11次擒杀领先于全队，另外还有三次迫使掉球。"}),
+    ];
+    let queries = [
+        json!({"_id": "1", "text": "Where does the tide table lie?", "metadata": {"answers": ["drawer six"]}}),
+        json!({"_id": "2", "text": "What colour is the hull painted?", "metadata": {"answers": ["red", "blue"]}}),
+        json!({"_id": "3", "text": "黑豹队的防守丢了多少分？", "metadata": {"answers": ["308分"]}}),
+        json!({"_id": "4", "text": "Is this one judged without an answer that stands there?", "metadata": {}}),
+    ];
+    let lines = |rows: &[Value]| rows.iter().map(|row| format!("{row}\n")).collect::<String>();
+    std::fs::create_dir(folder.path().join("qrels")).unwrap();
+    std::fs::write(folder.path().join("corpus.jsonl"), lines(&corpus)).unwrap();
+    std::fs::write(folder.path().join("queries.jsonl"), lines(&queries)).unwrap();
+    let qrels = "query-id\tcorpus-id\tscore\n1\ta\t1\n2\tb\t1\n3\tc\t1\n4\td\t1\n";
+    std::fs::write(folder.path().join("qrels/test.tsv"), qrels).unwrap();
+    let out = run(&["eval", "--json", folder.path().to_str().unwrap()]).await;
+    assert!(out.status.success(), "{out:?}");
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(report["chunking"]["spans"], 3, "{report}");
+    assert_eq!(report["chunking"]["whole"], 1.0, "{report}");
+    let precision = report["chunking"]["span_precision"].as_f64().unwrap();
+    assert!(precision > 0.0 && precision < 0.2, "{report}");
+    assert_eq!(report["end_to_end"]["questions"], 3, "{report}");
+    assert!(report["end_to_end"]["context_has_answer"].as_f64().unwrap() > 0.6, "{report}");
+    let keys: Vec<&str> = report["results"][0].as_object().unwrap().keys().map(String::as_str).collect();
+    for key in ["mode", "ndcg@10", "recall@100", "mrr@10", "queries", "took_ms"] {
+        assert!(keys.contains(&key), "{report}");
     }
 }
 

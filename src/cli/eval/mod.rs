@@ -1,6 +1,11 @@
 //! `tailrace eval DIR`: retrieval measured on a BEIR folder (`corpus.jsonl`, `queries.jsonl`,
 //! `qrels/test.tsv`), in a temporary store, through the same path that answers use. Documents are ranked by
-//! their best chunk, without a cap per document.
+//! their best chunk, without a cap per document. Where the questions come with answers (`metadata.answers`), it also
+//! judges how chunks cut these, and whether the passages that an answer would be made from have them.
+
+mod answered;
+mod scores;
+mod spans;
 
 use super::Failure;
 use super::output::Output;
@@ -9,9 +14,11 @@ use crate::config::Config;
 use crate::knowledge::Priority;
 use crate::knowledge::ingest::NewDocument;
 use crate::knowledge::retrieve::{SearchMode, SearchRequest};
+use answered::Answered;
 use bytes::Bytes;
 use clap::Args;
 use futures_util::stream::{self, StreamExt};
+use scores::{Scores, score};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
@@ -40,6 +47,21 @@ struct Record {
     #[serde(default)]
     title: String,
     text: String,
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    answers: Vec<String>,
+}
+
+/// What was measured in one mode.
+struct Measured {
+    mode: &'static str,
+    scores: Vec<Scores>,
+    took_ms: u64,
 }
 
 /// Relevance by query, then by document.
@@ -57,19 +79,22 @@ pub async fn run(mut config: Config, args: EvalArgs, output: &Output) -> Result<
     let model = config.embedding.model.clone();
     let measured = measure(&config, corpus, &queries, &judged, &args.language, output).await;
     drop(fs::remove_dir_all(&folder));
-    let results = measured?;
+    let (results, answered) = measured?;
     let dataset = args.dir.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let table: Vec<String> = std::iter::once(format!("{dataset}: mode, nDCG@10, Recall@100, MRR@10"))
-        .chain(results.iter().map(|(mode, s, _)| format!("  {mode:7} {:.3}  {:.3}  {:.3}", s.ndcg, s.recall, s.mrr)))
-        .collect();
-    let rows: Vec<Value> = results
-        .iter()
-        .map(|(mode, s, took_ms)| {
-            json!({"mode": mode, "ndcg@10": s.ndcg, "recall@100": s.recall, "mrr@10": s.mrr, "queries": queries.len(),
-                "took_ms": took_ms})
-        })
-        .collect();
-    output.result(&json!({"dataset": dataset, "model": model, "results": rows}), &table.join("\n"));
+    let mut text = vec![format!("{dataset}: mode, nDCG@10 (95 % interval), Recall@100, MRR@10")];
+    let mut rows: Vec<Value> = Vec::new();
+    for Measured { mode, scores, took_ms } in &results {
+        let (mean, (low, high)) = (Scores::mean(scores), Scores::ndcg_interval(scores));
+        text.push(format!("  {mode:7} {:.3} ({low:.3} to {high:.3})  {:.3}  {:.3}", mean.ndcg, mean.recall, mean.mrr));
+        rows.push(json!({"mode": mode, "ndcg@10": mean.ndcg, "recall@100": mean.recall, "mrr@10": mean.mrr,
+            "queries": queries.len(), "took_ms": took_ms, "ndcg@10_interval": [low, high]}));
+    }
+    let mut report = json!({"dataset": dataset, "model": model, "results": rows});
+    if let Some(answered) = answered {
+        text.extend(answered.lines());
+        answered.write(&mut report);
+    }
+    output.result(&report, &text.join("\n"));
     Ok(())
 }
 
@@ -80,7 +105,7 @@ async fn measure(
     judged: &Judgements,
     language: &str,
     output: &Output,
-) -> Result<Vec<(&'static str, Scores, u64)>, Failure> {
+) -> Result<(Vec<Measured>, Option<Answered>), Failure> {
     let knowledge = Knowledge::open(config).await?;
     knowledge.ingest.create_collection(COLLECTION, language).await?;
     let bar = output.bar(corpus.len() as u64);
@@ -108,7 +133,7 @@ async fn measure(
     let mut results = Vec::new();
     for (name, mode) in [("dense", SearchMode::Dense), ("sparse", SearchMode::Sparse), ("hybrid", SearchMode::Hybrid)] {
         let began = Instant::now();
-        let mut sum = Scores::default();
+        let mut scores = Vec::with_capacity(queries.len());
         for query in queries {
             let request = SearchRequest { mode, ..SearchRequest::new(COLLECTION, &query.text, DEPTH) };
             let hits = knowledge.retrieve.search(&request).await?.hits;
@@ -116,14 +141,15 @@ async fn measure(
             let ranked: Vec<String> =
                 hits.into_iter().map(|h| h.document_id).filter(|d| seen.insert(d.clone())).collect();
             if let Some(relevant) = judged.get(&query.id) {
-                sum.add(&score(&ranked, relevant));
+                scores.push(score(&ranked, relevant));
             }
         }
         let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        results.push((name, sum.mean(queries.len()), took_ms));
+        results.push(Measured { mode: name, scores, took_ms });
     }
+    let answered = Answered::of(&knowledge, config, queries, judged).await?;
     knowledge.close().await;
-    Ok(results)
+    Ok((results, answered))
 }
 
 fn records(path: &Path) -> Result<Vec<Record>, Failure> {
@@ -149,59 +175,4 @@ fn judgements(path: &Path) -> Result<Judgements, Failure> {
         }
     }
     Ok(judged)
-}
-
-/// The three measures of one query, or their means.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Scores {
-    ndcg: f64,
-    recall: f64,
-    mrr: f64,
-}
-
-impl Scores {
-    fn add(&mut self, other: &Self) {
-        self.ndcg += other.ndcg;
-        self.recall += other.recall;
-        self.mrr += other.mrr;
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a count of queries")]
-    fn mean(self, queries: usize) -> Self {
-        let n = queries.max(1) as f64;
-        Self { ndcg: self.ndcg / n, recall: self.recall / n, mrr: self.mrr / n }
-    }
-}
-
-/// nDCG@10 with linear gains, Recall@100 and MRR@10, as BEIR's own evaluation computes them.
-fn score(ranked: &[String], relevant: &HashMap<String, f64>) -> Scores {
-    let gain = |id: &String| relevant.get(id).copied().unwrap_or(0.0);
-    let discounted = |gains: &[f64]| -> f64 { (2u32..).zip(gains).map(|(at, gain)| gain / f64::from(at).log2()).sum() };
-    let gains: Vec<f64> = ranked.iter().take(10).map(gain).collect();
-    let mut ideal: Vec<f64> = relevant.values().copied().collect();
-    ideal.sort_by(|a, b| b.total_cmp(a));
-    ideal.truncate(10);
-    let best = discounted(&ideal);
-    let found = ranked.iter().take(100).filter(|id| gain(id) > 0.0).count();
-    let first = (1u32..).zip(&gains).find(|(_, gain)| **gain > 0.0).map_or(0.0, |(at, _)| 1.0 / f64::from(at));
-    #[expect(clippy::cast_precision_loss, reason = "counts of documents")]
-    let recall = if relevant.is_empty() { 0.0 } else { found as f64 / relevant.len() as f64 };
-    Scores { ndcg: if best > 0.0 { discounted(&gains) / best } else { 0.0 }, recall, mrr: first }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn measures_agree_with_hand_made_ones() {
-        let relevant = HashMap::from([("a".to_owned(), 1.0), ("b".to_owned(), 1.0)]);
-        let ranked = |ids: &[&str]| ids.iter().map(|i| (*i).to_owned()).collect::<Vec<_>>();
-        assert_eq!(score(&ranked(&["a", "b"]), &relevant), Scores { ndcg: 1.0, recall: 1.0, mrr: 1.0 });
-        let late = score(&ranked(&["x", "a"]), &relevant);
-        assert_eq!((late.recall, late.mrr), (0.5, 0.5));
-        let ideal = 1.0 + 1.0 / 3f64.log2();
-        assert!((late.ndcg - (1.0 / 3f64.log2()) / ideal).abs() < 1e-12);
-        assert_eq!(score(&[], &relevant), Scores::default());
-    }
 }
