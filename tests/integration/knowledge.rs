@@ -6,6 +6,7 @@ mod explain;
 mod failures;
 mod large;
 mod lifecycle;
+mod reads;
 mod reindex;
 mod results;
 mod search;

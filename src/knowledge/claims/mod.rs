@@ -77,7 +77,7 @@ impl Claims {
     pub async fn ground(&self, supports: Vec<Support>) -> Result<Ground, KnowledgeError> {
         let base = self.base.clone();
         self.base
-            .off_runtime(Priority::Bulk, move || {
+            .off_runtime(Priority::Turn, move || {
                 let texts: Vec<&str> = supports.iter().map(|support| support.text.as_str()).collect();
                 let keywords = base.keywords(keyword::detect(&texts).name())?;
                 let read = |s: &Support| Numbered { n: s.n, evidence: Evidence::of(&keywords, &s.title, &s.text) };
@@ -94,7 +94,7 @@ impl Claims {
     pub async fn judge(&self, ground: &Ground, claims: Vec<Sentence>) -> Result<Vec<Judgement>, KnowledgeError> {
         let ground = ground.clone();
         let open = move || claims.into_iter().map(|claim| Open::of(&ground, claim)).collect::<Vec<_>>();
-        let open = self.base.off_runtime(Priority::Bulk, open).await?;
+        let open = self.base.off_runtime(Priority::Turn, open).await?;
         let mut judged = Vec::with_capacity(open.len());
         for claim in open {
             let similar = match claim.by_words() {
@@ -141,7 +141,7 @@ impl Open {
     async fn similarity(&self, embedder: &dyn Embedder) -> Option<f32> {
         let places = self.found.iter().take(COMPARED).map(|(_, found)| found.text.clone());
         let texts: Vec<String> = std::iter::once(self.claim.text.clone()).chain(places).map(short).collect();
-        let vectors = embedder.embed(texts, Priority::Bulk).await.ok()?;
+        let vectors = embedder.embed(texts, Priority::Turn).await.ok()?;
         let (claim, places) = vectors.split_first()?;
         places.iter().map(|place| claim.iter().zip(place).map(|(x, y)| x * y).sum::<f32>()).max_by(f32::total_cmp)
     }
