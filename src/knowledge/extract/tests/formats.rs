@@ -1,6 +1,9 @@
 //! The handed office files and PDFs, and small ones that are made here.
 
 use super::*;
+use std::io::{Cursor, Write};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
 
 fn check(name: &str, has: &[&str], lacks: &[&str]) -> Extracted {
     let found = read_file(name).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -117,4 +120,27 @@ fn mail_says_who_and_what_and_brings_its_attachments() {
     assert_eq!((found.kind, found.title.as_deref()), (Kind::Email, Some("Grüße")));
     // Without a name its headers give it away.
     assert_eq!(read_bytes(mail.as_bytes(), "a").map(|e| e.kind), Ok(Kind::Email));
+}
+
+#[test]
+fn a_book_is_read_in_the_order_of_its_chapters() {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in [
+        ("mimetype", "application/epub+zip"),
+        ("META-INF/container.xml", "<container><rootfile full-path='OEBPS/book.opf'/></container>"),
+        (
+            "OEBPS/book.opf",
+            "<package><metadata><dc:title>The Lock</dc:title></metadata><manifest><item id='b' href='two.xhtml'/>\
+             <item id='a' href='ch%201.xhtml'/></manifest><spine><itemref idref='a'/><itemref idref='b'/></spine></package>",
+        ),
+        ("OEBPS/two.xhtml", "<html><body><h1>Two</h1><p>The gate closes.</p></body></html>"),
+        ("OEBPS/ch 1.xhtml", "<html><body><h1>One</h1><p>The gate opens.</p></body></html>"),
+    ] {
+        zip.start_file(name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+    }
+    let book = zip.finish().unwrap().into_inner();
+    let found = read_bytes(&book, "book.epub").unwrap();
+    assert_eq!(found.text, "# One\n\nThe gate opens.\n\n# Two\n\nThe gate closes.");
+    assert_eq!((found.kind, found.title.as_deref()), (Kind::Epub, Some("The Lock")));
 }
