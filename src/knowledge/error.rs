@@ -72,7 +72,14 @@ pub enum KnowledgeError {
 impl KnowledgeError {
     /// Whether the trouble is not the document's: the same may work later.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Embed(_) | Self::Store(_) | Self::Storage(_) | Self::Stopping)
+        matches!(
+            self,
+            Self::Embed(_)
+                | Self::Store(_)
+                | Self::Storage(_)
+                | Self::Stopping
+                | Self::Extract(ExtractError::ReaderFailed(_))
+        )
     }
 
     /// A stable word for clients.

@@ -5,6 +5,7 @@ use super::super::output::Output;
 use super::super::remote::Remote;
 use crate::app::Knowledge;
 use crate::knowledge::Priority;
+use crate::knowledge::extract::is_archive;
 use crate::knowledge::ingest::Ingest;
 use crate::knowledge::watch::{self, WATCHED, Watch, WatchError, WatchEvent, WatchSink};
 use crate::shutdown::wait_for_signal;
@@ -112,6 +113,10 @@ impl WatchSink for There {
     }
 
     async fn put(&self, uri: &str, content: Bytes, metadata: Map<String, Value>) -> Result<(), WatchError> {
+        // The server would unpack it, and its files are none of the folder's.
+        if is_archive(&content) {
+            return Err(WatchError::Refused("an archive in a watched folder is not unpacked".to_owned()));
+        }
         let path = format!("{}?wait=true", self.documents());
         self.remote.upload(&path, uri, &content, &metadata).await.map(drop).map_err(|error| sort(&*error))
     }
