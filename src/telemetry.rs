@@ -133,7 +133,8 @@ impl Totals {
 
     /// All of a name together.
     pub fn of(&self, name: &str) -> f64 {
-        self.lines.iter().filter(|line| line.0 == name).map(|line| line.2).sum()
+        // Not `sum`, which is -0 for nothing.
+        self.lines.iter().filter(|line| line.0 == name).fold(0.0, |sum, line| sum + line.2)
     }
 
     /// Those of a name by one label's values.

@@ -17,7 +17,7 @@ const COLOURS = 12;
 const REACH = 10;
 /** A press that moves less than this is a click. */
 const STILL = 4;
-const HITS = 50;
+const HITS = 20;
 
 export default function MapView() {
   const at = route.value;
@@ -189,7 +189,7 @@ function draw(
   };
   const dim = lit !== undefined || cluster !== undefined;
   map.clusters.forEach((_, i) => paint(i, () => true, dim && i !== cluster ? 0.18 : 0.75, 1));
-  if (lit !== undefined) map.clusters.forEach((_, i) => paint(i, (chunk) => lit.has(chunk), 1, 1.9));
+  if (lit !== undefined) map.clusters.forEach((_, i) => paint(i, (chunk) => lit.has(chunk), 1, 1.6));
   if (document !== undefined) map.clusters.forEach((_, i) => paint(i, (_chunk, n) => n === document, 1, 1.5));
   context.globalAlpha = 1;
   context.font = `600 12px ${style.fontFamily}`;
