@@ -15,6 +15,7 @@ use axum::{Json, Router};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 const MAX_KEEP_VERSIONS: u32 = 100;
 
@@ -77,6 +78,8 @@ async fn find(State(app): State<AppState>, Path(name): Path<String>) -> Result<J
 /// How far the new build of a collection has come, in versions of documents.
 #[derive(Serialize)]
 struct ReindexWire {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job_id: Option<Uuid>,
     embedding_model: String,
     dimension: u64,
     done: u64,
@@ -89,6 +92,7 @@ struct ReindexWire {
 impl From<Reindexing> for ReindexWire {
     fn from(r: Reindexing) -> Self {
         Self {
+            job_id: r.job,
             embedding_model: r.embedding_model,
             dimension: r.dimension,
             done: r.done,
@@ -107,11 +111,12 @@ struct ReindexBody {
 /// Builds the collection anew beside itself; the old build answers until the new one is complete.
 async fn reindex(
     State(app): State<AppState>,
+    caller: Caller,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<(StatusCode, Json<ReindexWire>), Problem> {
     let body = body::optional_json::<ReindexBody>(request).await?;
-    let begun = app.ingest.reindex(&name, body.embedding_model.as_deref()).await?;
+    let begun = app.ingest.reindex(&name, body.embedding_model.as_deref(), caller.key_id()).await?;
     Ok((StatusCode::ACCEPTED, Json(begun.into())))
 }
 

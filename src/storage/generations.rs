@@ -4,6 +4,7 @@
 
 use super::column::{bigint, count, get, now_ms};
 use super::db::{Connection, Db, Row};
+use super::jobs::{JobStatus, reindex};
 use super::rebuilt::LACKS;
 use super::{StorageError, collections};
 use futures_util::FutureExt;
@@ -51,7 +52,13 @@ pub async fn of_collection(db: &Db, collection: &str) -> Result<Vec<Build>, Stor
 ///
 /// # Errors
 /// [`StorageError::NotFound`] where there is no such collection, or it is being deleted.
-pub async fn begin(db: &Db, collection: String, model: String, dimension: u64) -> Result<(), StorageError> {
+pub async fn begin(
+    db: &Db,
+    collection: String,
+    model: String,
+    dimension: u64,
+    owner: Option<String>,
+) -> Result<(), StorageError> {
     db.write(move |connection| {
         async move {
             collections::must_take_documents(connection, &collection).await?;
@@ -64,7 +71,7 @@ pub async fn begin(db: &Db, collection: String, model: String, dimension: u64) -
             .bind(bigint(dimension))
             .execute(&mut *connection)
             .await?;
-            sqlx::query(
+            let made = sqlx::query(
                 "INSERT INTO generations (collection, generation, embedding_model, dimension, state, created_ms) \
                  SELECT k.name, 1 + (SELECT MAX(n) FROM (SELECT k.generation AS n UNION ALL SELECT g.generation \
                  FROM generations g WHERE g.collection = k.name) u), $2, $3, 'building', $4 FROM collections k \
@@ -75,8 +82,11 @@ pub async fn begin(db: &Db, collection: String, model: String, dimension: u64) -
             .bind(&model)
             .bind(bigint(dimension))
             .bind(now_ms())
-            .execute(connection)
+            .execute(&mut *connection)
             .await?;
+            if made.rows_affected() > 0 {
+                reindex::begun(connection, &collection, owner.as_deref()).await?;
+            }
             Ok(())
         }
         .boxed()
@@ -90,11 +100,12 @@ pub async fn set_error(db: &Db, build: &Build, error: Option<String>) -> Result<
     db.write(move |connection| {
         async move {
             sqlx::query("UPDATE generations SET error = $3 WHERE collection = $1 AND generation = $2")
-                .bind(collection)
+                .bind(&collection)
                 .bind(generation)
-                .bind(error)
-                .execute(connection)
+                .bind(&error)
+                .execute(&mut *connection)
                 .await?;
+            reindex::stopped(connection, &collection, error.as_deref()).await?;
             Ok(())
         }
         .boxed()
@@ -122,6 +133,7 @@ async fn switch_rows(connection: &mut Connection, build: &Build, flushed_seq: i6
     if ready == 0 {
         return Ok(false);
     }
+    reindex::ended(connection, name, JobStatus::Indexed, None).await?;
     // What a client is told changes too: a search that began before looks again.
     collections::next_seq(connection).await?;
     for statement in [
@@ -146,6 +158,27 @@ async fn switch_rows(connection: &mut Connection, build: &Build, flushed_seq: i6
             .await?;
     }
     Ok(true)
+}
+
+/// Notes how much of the build there is, for whoever looks at its job.
+pub async fn set_progress(db: &Db, build: &Build, done: u64, total: u64) -> Result<(), StorageError> {
+    let collection = build.collection.clone();
+    db.write(move |connection| async move { reindex::at(connection, &collection, done, total).await }.boxed()).await
+}
+
+/// Gives up the build that is being made of a collection. `false`: there is none.
+pub async fn give_up(db: &Db, collection: String) -> Result<bool, StorageError> {
+    db.write(move |connection| {
+        async move {
+            let given_up = "UPDATE generations SET state = 'leaving' WHERE collection = $1 AND state = 'building'";
+            let done = sqlx::query(given_up).bind(&collection).execute(&mut *connection).await?;
+            let why = ("cancelled", "it was cancelled; the old build answers");
+            reindex::ended(connection, &collection, JobStatus::Cancelled, Some(why)).await?;
+            Ok(done.rows_affected() > 0)
+        }
+        .boxed()
+    })
+    .await
 }
 
 /// Takes some rows of a leaving build away; `true`: there are more.

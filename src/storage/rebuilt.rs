@@ -7,6 +7,7 @@ use super::column::{bigint, count, get};
 use super::db::{Connection, Db};
 use super::documents::{Description, DocumentKey};
 use super::generations::Build;
+use super::jobs::reindex;
 use super::points::{self, StoredPoint};
 use super::{StorageError, collections, column};
 use futures_util::FutureExt;
@@ -54,12 +55,17 @@ pub async fn lacking(db: &Db, build: &Build) -> Result<(u64, u64), StorageError>
     Ok((count(&row, "lacking")?, count(&row, "versions")?))
 }
 
-/// The next version that the build lacks.
-pub async fn next_behind(db: &Db, build: &Build) -> Result<Option<Behind>, StorageError> {
-    let first = format!("SELECT v.document_id, v.version {LACKS} ORDER BY v.document_id, v.version LIMIT 1");
-    let row = sqlx::query(AssertSqlSafe(first))
+/// The next version after this one, in the order of ids, that the build lacks; empty: from the first.
+pub async fn next_behind(db: &Db, build: &Build, after: &(String, i64)) -> Result<Option<Behind>, StorageError> {
+    let next = format!(
+        "SELECT v.document_id, v.version {LACKS} AND (v.document_id, v.version) > ($3, $4) \
+         ORDER BY v.document_id, v.version LIMIT 1"
+    );
+    let row = sqlx::query(AssertSqlSafe(next))
         .bind(&build.collection)
         .bind(build.generation)
+        .bind(&after.0)
+        .bind(after.1)
         .fetch_optional(db.readers())
         .await?;
     let Some(row) = row else { return Ok(None) };
@@ -162,9 +168,9 @@ pub async fn finish(db: &Db, build: &Build, done: FinishedRebuild) -> Result<(),
             .bind(bigint(done.chunks))
             .bind(&done.keyword_language)
             .bind(done.seq)
-            .execute(connection)
+            .execute(&mut *connection)
             .await?;
-            Ok(())
+            reindex::one_more(connection, &key.collection).await
         }
         .boxed()
     })

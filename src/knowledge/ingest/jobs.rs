@@ -51,6 +51,9 @@ impl Ingest {
     /// What the database says.
     pub async fn cancel_job(&self, id: Uuid) -> Result<bool, KnowledgeError> {
         let (db, running) = (&self.inner.base.db, &self.inner.running);
+        if let Some(job) = jobs::find(db, id).await?.filter(|job| job.kind == "reindex" && job.ended.is_none()) {
+            return self.give_up_reindex(&job.collection).await;
+        }
         // It may be begun between the two looks: then the second finds it running.
         for _ in 0..2 {
             if jobs::cancel_queued(db, id).await? {

@@ -14,6 +14,7 @@ use super::Ingest;
 use super::slice::Target;
 use crate::storage::collections::{self, Collection};
 use crate::storage::generations::{self, Build};
+use crate::storage::jobs::reindex;
 use crate::storage::rebuilt;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ const LOOKS: usize = 5;
 /// How far a build aside has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reindexing {
+    /// Its job.
+    pub job: Option<Uuid>,
     pub embedding_model: String,
     pub dimension: u64,
     /// Versions of documents.
@@ -52,10 +55,16 @@ enum Change {
 impl Ingest {
     /// Begins to build a collection anew from the stored texts: with the model that is named, else with its own where
     /// that runs here, else with the default one. [`Ingest::run_reindexing`] does the work; it goes on after a restart.
+    /// `owner`: the API key that asks.
     ///
     /// # Errors
     /// [`KnowledgeError::NoCollection`], [`KnowledgeError::NoModel`].
-    pub async fn reindex(&self, name: &str, model: Option<&str>) -> Result<Reindexing, KnowledgeError> {
+    pub async fn reindex(
+        &self,
+        name: &str,
+        model: Option<&str>,
+        owner: Option<&str>,
+    ) -> Result<Reindexing, KnowledgeError> {
         let base = &self.inner.base;
         let found = collections::find(&base.db, name).await?.filter(|c| !c.deleting);
         let collection = found.ok_or_else(|| KnowledgeError::NoCollection(name.to_owned()))?;
@@ -65,7 +74,9 @@ impl Ingest {
             (asked, _) => base.embedders.named(asked)?,
         };
         let model = embedder.model();
-        generations::begin(&base.db, name.to_owned(), model.name.clone(), model.dimension as u64).await?;
+        let (model, dimension) = (model.name.clone(), model.dimension as u64);
+        generations::begin(&base.db, name.to_owned(), model, dimension, owner.map(str::to_owned)).await?;
+        self.inner.running.changed();
         self.inner.reindex.notify_one();
         self.reindexing(name).await?.ok_or(KnowledgeError::Overtaken)
     }
@@ -80,12 +91,24 @@ impl Ingest {
         let Some(build) = builds.into_iter().find(|build| !build.leaving) else { return Ok(None) };
         let (lacking, total) = rebuilt::lacking(db, &build).await?;
         Ok(Some(Reindexing {
+            job: reindex::open(db, name).await?,
             embedding_model: build.embedding_model,
             dimension: build.dimension,
             done: total.saturating_sub(lacking),
             total,
             error: build.error,
         }))
+    }
+
+    /// Gives up a re-index; the build that answers stays. `false`: there is none under way.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub(super) async fn give_up_reindex(&self, name: &str) -> Result<bool, KnowledgeError> {
+        let given_up = generations::give_up(&self.inner.base.db, name.to_owned()).await?;
+        self.inner.running.changed();
+        self.inner.reindex.notify_one();
+        Ok(given_up)
     }
 
     /// Builds what [`Ingest::reindex`] was asked for and takes away what has been replaced, until `stop` is cancelled.
@@ -195,10 +218,22 @@ impl Ingest {
     async fn catch_up(&self, build: &Build, target: &Target, collection: &Collection) -> Result<(), KnowledgeError> {
         let db = &self.inner.base.db;
         let keywords = self.inner.base.keywords(&collection.keyword_language)?;
+        let (lacking, total) = rebuilt::lacking(db, build).await?;
+        generations::set_progress(db, build, total.saturating_sub(lacking), total).await?;
+        // From where the last look ended: what lies before it is looked at again when the end is reached.
+        let mut after = (String::new(), 0);
         loop {
-            let done = match rebuilt::next_behind(db, build).await {
-                Ok(None) => return Ok(()),
-                Ok(Some(behind)) => self.rebuild_version(build, target, &keywords, behind).await,
+            self.inner.running.changed();
+            let done = match rebuilt::next_behind(db, build, &after).await {
+                Ok(None) if after.0.is_empty() => return Ok(()),
+                Ok(None) => {
+                    after = (String::new(), 0);
+                    continue;
+                }
+                Ok(Some(behind)) => {
+                    after = (behind.key.id.clone(), behind.version);
+                    self.rebuild_version(build, target, &keywords, behind).await
+                }
                 Err(error) => Err(error.into()),
             };
             match done {
@@ -260,6 +295,7 @@ impl Ingest {
             return Ok(Change::Behind);
         }
         base.builds.set(name, Numbers { live: build.generation, aside: None });
+        self.inner.running.changed();
         self.inner.stirred.notify_one();
         Ok(Change::Done)
     }
@@ -267,6 +303,7 @@ impl Ingest {
     /// Takes a build away that does not answer any more: its points, then its rows, a few at a time.
     async fn take_away(&self, build: &Build) -> Result<(), KnowledgeError> {
         let base = &self.inner.base;
+        base.builds.leave(&build.collection, build.generation);
         match base.builds.parts().delete_collection(&part_name(&build.collection, build.generation)).await {
             Ok(()) | Err(StoreError::NoCollection(_)) => {}
             Err(other) => return Err(other.into()),

@@ -39,6 +39,16 @@ impl Builds {
         self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(collection.to_owned(), numbers);
     }
 
+    /// A build is not made any more.
+    pub fn leave(&self, collection: &str, generation: i64) {
+        let mut numbers = self.numbers.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(numbers) = numbers.get_mut(collection)
+            && numbers.aside == Some(generation)
+        {
+            numbers.aside = None;
+        }
+    }
+
     /// The collection is gone.
     pub fn forget(&self, collection: &str) {
         self.numbers.write().unwrap_or_else(PoisonError::into_inner).remove(collection);

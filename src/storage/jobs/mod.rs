@@ -4,6 +4,7 @@
 
 mod end;
 mod queue;
+pub mod reindex;
 
 pub use end::{End, Retried, cancel_queued, end, progress, prune, requeue, retry};
 pub(super) use end::{forget_document, indexed};

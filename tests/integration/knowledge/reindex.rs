@@ -13,6 +13,7 @@ use tailrace::knowledge::ingest::{Change, IngestOptions, NewCollectionOptions};
 use tailrace::knowledge::retrieve::{SearchMode, SearchRequest};
 use tailrace::knowledge::{Embedder, VectorStore};
 use tailrace::storage::documents::{self as rows, DocumentKey};
+use tailrace::storage::jobs::JobStatus;
 use tailrace::storage::{collections, generations, versions};
 use tempfile::TempDir;
 
@@ -50,7 +51,7 @@ async fn another_model_is_built_aside_switched_to_and_the_old_one_dropped() {
     let toll = world.put("laws", "toll.md", "# Toll\n\nThe toll is one penny.").await.document_id;
     world.put("laws", "toll.md", "# Toll\n\nThe toll is two pence.").await;
     let before = world.points("laws", None).await;
-    let begun = world.ingest.reindex("laws", Some(SMALL)).await.unwrap();
+    let begun = world.ingest.reindex("laws", Some(SMALL), None).await.unwrap();
     assert_eq!((begun.embedding_model.as_str(), begun.dimension, begun.done, begun.total), (SMALL, 64, 0, 3));
     assert_eq!(dense(&world, "laws", "What is the toll?").await[0], "toll.md", "the old build answers");
     assert_eq!(small.count(), 0);
@@ -106,7 +107,7 @@ async fn model_changed_and_re_indexed() {
             refused.code() == "model_changed" && said.contains("needs re-index") && said.contains("/reindex"),
             "{said}"
         );
-        world.ingest.reindex("default", None).await.unwrap();
+        world.ingest.reindex("default", None, None).await.unwrap();
         assert!(!world.ingest.reindex_all().await);
         assert_eq!(model_of(&world, "default").await, (name.to_owned(), dimension as u64));
         assert_eq!(dense(&world, "default", "When is the fire drill?").await, ["drill.md"]);
@@ -114,7 +115,7 @@ async fn model_changed_and_re_indexed() {
             SearchRequest { conversation: Some(conversation), ..SearchRequest::new("default", "high tide", 3) };
         assert_eq!(world.search(theirs).await[0].uri, "https://x/", "findings too");
         world.must_agree().await;
-        let unknown = world.ingest.reindex("default", Some("nobody's")).await.unwrap_err();
+        let unknown = world.ingest.reindex("default", Some("nobody's"), None).await.unwrap_err();
         assert_eq!(unknown.code(), "unknown_embedding_model");
     }
 }
@@ -129,7 +130,7 @@ async fn an_emptied_store_comes_back_with_other_chunk_sizes() {
     let options = IngestOptions { chunk_tokens: 60, ..OPTIONS };
     let world = World::open_with(folder.path(), TestEmbedder::new(), options).await;
     world.store.delete_collection("default").await.unwrap();
-    world.ingest.reindex("default", None).await.unwrap();
+    world.ingest.reindex("default", None, None).await.unwrap();
     assert!(!world.ingest.reindex_all().await);
     let found = rows::find(&world.db, &key("default", &put.document_id)).await.unwrap().unwrap().live.unwrap();
     assert!(found.version == put.version && found.chunks > put.chunks, "{found:?}");
@@ -146,7 +147,7 @@ async fn a_model_that_fails_leaves_the_old_build_answering_and_goes_on_where_it_
         world.put("default", &format!("{n}.md"), &format!("# Report {n}\n\nValve {n} was checked.")).await;
     }
     small.left.store(4, Ordering::SeqCst);
-    world.ingest.reindex("default", Some(SMALL)).await.unwrap();
+    world.ingest.reindex("default", Some(SMALL), None).await.unwrap();
     assert!(world.ingest.reindex_all().await, "it says that it failed");
     let state = world.ingest.reindexing("default").await.unwrap().unwrap();
     assert_eq!((state.done, state.total), (4, 6));
@@ -162,10 +163,40 @@ async fn a_model_that_fails_leaves_the_old_build_answering_and_goes_on_where_it_
     assert_eq!(world.points("default", None).await, 5);
     world.must_agree().await;
     // Another wish while one is under way replaces it.
-    world.ingest.reindex("default", Some(world.embedder.model().name.as_str())).await.unwrap();
-    world.ingest.reindex("default", Some(SMALL)).await.unwrap();
+    world.ingest.reindex("default", Some(world.embedder.model().name.as_str()), None).await.unwrap();
+    world.ingest.reindex("default", Some(SMALL), None).await.unwrap();
     assert!(!world.ingest.reindex_all().await);
     assert_eq!(model_of(&world, "default").await.1, 64);
+    world.must_agree().await;
+}
+
+#[tokio::test]
+async fn a_re_index_is_a_job_that_tells_how_far_it_is_and_can_be_cancelled() {
+    let folder = TempDir::new().unwrap();
+    let (world, small) = two_models(folder.path()).await;
+    for n in 0..4 {
+        world.put("default", &format!("{n}.md"), &format!("# Report {n}\n\nValve {n} was checked.")).await;
+    }
+    let begun = world.ingest.reindex("default", Some(SMALL), Some("a key")).await.unwrap();
+    let same = world.ingest.reindex("default", Some(SMALL), None).await.unwrap();
+    assert_eq!(same.job, begun.job, "one that is under way goes on");
+    let id = begun.job.unwrap();
+    small.left.store(3, Ordering::SeqCst);
+    assert!(world.ingest.reindex_all().await);
+    let job = world.ingest.job(id).await.unwrap().unwrap();
+    assert_eq!((job.kind.as_str(), job.owner.as_deref(), job.done, job.total), ("reindex", Some("a key"), 3, 4));
+    assert!(job.ended.is_none() && job.error.unwrap().1.contains("the test said so"));
+    assert!(world.ingest.cancel_job(id).await.unwrap());
+    assert!(!world.ingest.cancel_job(id).await.unwrap(), "it has ended");
+    assert_eq!(world.ingest.job(id).await.unwrap().unwrap().status, JobStatus::Cancelled);
+    assert!(!world.ingest.reindex_all().await);
+    assert_eq!(model_of(&world, "default").await.1, 384);
+    assert!(generations::list(&world.db).await.unwrap().is_empty());
+    small.left.store(usize::MAX, Ordering::SeqCst);
+    let id = world.ingest.reindex("default", Some(SMALL), None).await.unwrap().job.unwrap();
+    assert!(!world.ingest.reindex_all().await);
+    let job = world.ingest.job(id).await.unwrap().unwrap();
+    assert_eq!((job.status, job.done, job.total, job.error), (JobStatus::Indexed, 4, 4, None));
     world.must_agree().await;
 }
 
@@ -176,7 +207,7 @@ async fn what_changes_while_it_is_built_is_as_it_should_be_afterwards() {
     for n in 0..20 {
         world.put("default", &format!("{n}.md"), &essay(&format!("osprey{n}"), 150)).await;
     }
-    world.ingest.reindex("default", Some(SMALL)).await.unwrap();
+    world.ingest.reindex("default", Some(SMALL), None).await.unwrap();
     let changes = async {
         for n in 0..20u32 {
             let uri = format!("{n}.md");
@@ -247,7 +278,7 @@ async fn child() {
     let (world, _small) = two_models(Path::new(&folder)).await;
     for n in first.parse::<u64>().unwrap().. {
         let model = if n % 2 == 0 { SMALL } else { world.embedder.model().name.as_str() };
-        world.ingest.reindex("default", Some(model)).await.unwrap();
+        world.ingest.reindex("default", Some(model), None).await.unwrap();
         let (uri, text) = (format!("{}.md", n % 3), essay(&format!("osprey{n}"), 400));
         let put = world.put("default", &uri, &text);
         let (_, failed) = tokio::join!(put, world.ingest.reindex_all());

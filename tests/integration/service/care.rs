@@ -31,6 +31,12 @@ async fn a_collection_is_re_indexed_with_another_model_over_http() {
     }
     assert_ne!(now["dimension"], before["dimension"], "{now}");
     assert_eq!(service.search("default", "kestrel").await[0]["uri"], "kestrel.md");
+    let (_, job) = json_of(service.get(&format!("/api/v1/jobs/{}", begun["job_id"].as_str().unwrap()))).await;
+    assert_eq!(
+        (&job["kind"], &job["status"], &job["done"]),
+        (&json!("reindex"), &json!("indexed"), &json!(1)),
+        "{job}"
+    );
     // Back to the model that is the default, without a body: its own model runs here, so that is what it stays with.
     let begun = service.client.post(format!("{}{path}/reindex", service.url)).send().await.unwrap();
     assert_eq!(begun.status(), 202);
