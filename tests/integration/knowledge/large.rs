@@ -82,7 +82,7 @@ async fn big_text() {
     let base = Base::new(db, store, Arc::new(Instantly(TestEmbedder::new())));
     let ingest = Ingest::new(base.clone(), OPTIONS);
     ingest.ensure_default().await.unwrap();
-    let retrieve = Retrieve::new(base, RetrieveOptions { prefetch: 50, query_cache: 100 });
+    let retrieve = Retrieve::new(base, RetrieveOptions { prefetch: 50, query_cache: 100, rerank: 20 }, None);
     let small = ingest.document(document("default", "small.md", "A small text."), Priority::Bulk).await.unwrap();
     assert_eq!(small.status, DocumentStatus::Indexed);
     let new = document("default", "big.txt", &lines(megabytes << 20));
