@@ -68,6 +68,9 @@ impl Ingest {
         let there = collections::find(db, name).await?.filter(|c| !c.deleting);
         there.ok_or_else(|| KnowledgeError::NoCollection(name.to_owned()))?;
         collections::mark_deleting(db, name.to_owned()).await?;
+        for job in jobs::unfinished_in(db, name).await? {
+            self.stop_job(job);
+        }
         let _inside = self.inner.turnstile.enter(&collection_key(name)).await;
         self.finish_deleting(name).await
     }

@@ -52,9 +52,12 @@ pub(super) fn fuse(meanings: Vec<Meaning>, meaning_of: &[usize], words: Vec<Name
     // By collection's model: how its scores are stretched, and what they weigh.
     let by_meaning: Vec<(Stretch, f32)> = meanings
         .iter()
-        .map(|meaning| (Stretch::of(&meaning.named, span), 0.5 * (1.0 - meaning.unread.clamp(0.0, 1.0))))
+        .map(|meaning| (Stretch::of(&meaning.named, span, 0), 0.5 * (1.0 - meaning.unread.clamp(0.0, 1.0))))
         .collect();
-    let by_words = Stretch::of(&words, span);
+    // Whatever holds none of the words has the score 0, and is as much a part of the distribution: the one passage with
+    // a rare word stands far out.
+    let places = meanings.iter().map(|meaning| meaning.named.len()).fold(words.len(), usize::max).min(span);
+    let by_words = Stretch::of(&words, span, places);
     let mut all: HashMap<(usize, Uuid), Candidate> = HashMap::new();
     let legs = meanings.into_iter().map(|meaning| (meaning.named, true)).chain([(words, false)]);
     for (list, is_meaning) in legs {
@@ -94,11 +97,14 @@ const DEVIATIONS: f32 = 3.0;
 
 impl Stretch {
     #[expect(clippy::cast_precision_loss, reason = "a count of candidates")]
-    fn of(leg: &[Named], span: usize) -> Self {
+    /// `places`: where the leg has fewer, the rest count as 0.
+    fn of(leg: &[Named], span: usize, places: usize) -> Self {
         let best = &leg[..leg.len().min(span.max(1))];
-        let count = best.len().max(1) as f32;
+        let rest = places.saturating_sub(best.len()) as f32;
+        let count = (best.len() as f32 + rest).max(1.0);
         let mean = best.iter().map(|named| named.score).sum::<f32>() / count;
-        let variance = best.iter().map(|named| (named.score - mean).powi(2)).sum::<f32>() / count;
+        let squares = best.iter().map(|named| (named.score - mean).powi(2)).sum::<f32>() + rest * mean * mean;
+        let variance = squares / count;
         let reach = DEVIATIONS * variance.sqrt();
         Self { floor: mean - reach, width: 2.0 * reach }
     }
@@ -165,6 +171,21 @@ mod tests {
         assert!(fused(Vec::new(), Vec::new(), 0.0).is_empty());
         let equal = fused(list(&[(0, 1, 0.5), (0, 2, 0.5)]), list(&[(0, 2, 3.0)]), 0.0);
         assert_eq!(equal[0].point.as_u128(), 2, "{equal:?}");
+    }
+
+    #[test]
+    fn the_only_passage_with_a_rare_word_comes_first() {
+        for others in [1, 3, 30, 200] {
+            let near: Vec<_> = (0..others).map(|at| (0, 10 + at, 0.9 - at as f32 / 300.0)).collect();
+            for in_both in [false, true] {
+                let mut dense = list(&near);
+                if in_both {
+                    dense.extend(list(&[(0, 1, 0.0)]));
+                }
+                let all = fused(dense, list(&[(0, 1, 7.0)]), 0.0);
+                assert_eq!(all[0].point.as_u128(), 1, "{others} {in_both}");
+            }
+        }
     }
 
     /// Cosines of two models cannot be compared: what stands out for its own model comes first.

@@ -194,3 +194,12 @@ pub async fn unfinished(db: &Db, key: &DocumentKey) -> Result<Vec<Uuid>, Storage
         .await?;
     rows.iter().map(|row| uuid(row, "id")).collect()
 }
+
+/// Jobs of this collection that have not ended.
+pub async fn unfinished_in(db: &Db, collection: &str) -> Result<Vec<Uuid>, StorageError> {
+    let rows = sqlx::query("SELECT id FROM jobs WHERE collection = $1 AND ended_ms IS NULL")
+        .bind(collection)
+        .fetch_all(db.readers())
+        .await?;
+    rows.iter().map(|row| uuid(row, "id")).collect()
+}
