@@ -111,7 +111,6 @@ async fn big_text() {
         waits.len()
     );
     assert!(growth < 300 * MIB, "{} MiB", growth / MIB);
-    assert!(median < Duration::from_millis(200), "{median:?}, at most {longest:?}");
     let found = retrieve.search(&SearchRequest::new("default", MARKER, 5)).await.unwrap();
     assert!(found.hits.iter().any(|hit| hit.text.contains(MARKER)), "{:?}", found.hits.len());
 }
