@@ -54,7 +54,8 @@ export async function startStand({ scripts = new Map(), pages = new Map(), env =
 
   const api = `http://127.0.0.1:${port}`;
   const has = await fetch(api, { headers: { accept: "text/html" } });
-  const bundled = has.ok && (await has.text()).includes('id="app"');
+  // A binary that was built elsewhere brings another page: the one that is tested is the one in this folder.
+  const bundled = has.ok && (await has.text()) === readFileSync(join(dist, "index.html"), "utf8");
   const front = bundled ? undefined : await startFront(port);
   const url = front === undefined ? api : `http://127.0.0.1:${front.address().port}`;
   return {

@@ -3,9 +3,9 @@
 import type { FunctionComponent } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
-export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
-  let loaded: FunctionComponent | undefined;
-  return function Lazy() {
+export function lazy<P extends object = object>(load: () => Promise<FunctionComponent<P>>): FunctionComponent<P> {
+  let loaded: FunctionComponent<P> | undefined;
+  return function Lazy(props: P) {
     const [, again] = useState(0);
     useEffect(() => {
       if (loaded !== undefined) return;
@@ -15,6 +15,6 @@ export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent 
       });
     }, []);
     const Loaded = loaded;
-    return Loaded === undefined ? null : <Loaded />;
+    return Loaded === undefined ? null : <Loaded {...props} />;
   };
 }

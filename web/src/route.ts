@@ -2,9 +2,12 @@
 
 import { signal } from "@preact/signals";
 
+/** How a collection is looked at: as a list of documents where nothing is said. */
+export type View = "map" | "jobs";
+
 export type Route =
   | { page: "chat"; conversation?: string }
-  | { page: "knowledge"; collection?: string; document?: string; from?: number; to?: number; view?: "map" }
+  | { page: "knowledge"; collection?: string; document?: string; from?: number; to?: number; view?: View }
   | { page: "search" }
   | { page: "status" }
   | { page: "settings" };
@@ -22,13 +25,14 @@ export function read(path: string, search = ""): Route {
       const document = rest.length > 0 ? rest.join("/") : undefined;
       const from = whole(query.get("from"));
       const to = whole(query.get("to"));
+      const view = (["map", "jobs"] as const).find((v) => v === query.get("view"));
       return {
         page: "knowledge",
         ...(second === undefined ? {} : { collection: second }),
         ...(document === undefined ? {} : { document }),
         ...(from === undefined ? {} : { from }),
         ...(to === undefined ? {} : { to }),
-        ...(query.get("view") === "map" ? { view: "map" as const } : {}),
+        ...(view === undefined ? {} : { view }),
       };
     }
     case "search":

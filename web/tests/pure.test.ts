@@ -5,7 +5,7 @@ import { bestSentence } from "../src/chat/passage";
 import { covered, drawing, isDrawable, ticks } from "../src/chat/timeline";
 import { EMPTY, foldAll } from "../src/fold";
 import { pieces } from "../src/knowledge/pieces";
-import { gauge, mean, parseMetrics, rate } from "../src/pages/metrics";
+import { gauge, mean, rate, type Sample } from "../src/pages/metrics";
 import { marked } from "../src/playground/marked";
 import { pathOf, read, type Route } from "../src/route";
 import { de } from "../src/words/de";
@@ -99,16 +99,16 @@ describe("a document's pieces", () => {
 });
 
 test("metrics become rates and means", () => {
-  const text = (n: number): string => `# HELP x\ntailrace_tokens_total{direction="output"} ${n * 10}\ntailrace_tokens_total{direction="input"} 5\nt_seconds_sum ${n}\nt_seconds_count ${n}\nt_seconds{quantile="0.5"} 9\nmem 7\n`;
-  const readings = [1, 3, 3].map((n, i) => ({ at: i * 2000, sample: parseMetrics(text(n)) }));
-  expect(rate(readings, "tailrace_tokens_total:output").map((p) => p.value)).toEqual([10, 0]);
+  const sample = (n: number): Sample => new Map([["tokens", n * 10], ["t_seconds_sum", n], ["t_seconds_count", n], ["mem", 7]]);
+  const readings = [1, 3, 3].map((n, i) => ({ at: i * 2000, sample: sample(n) }));
+  expect(rate(readings, "tokens").map((p) => p.value)).toEqual([10, 0]);
   expect(mean(readings, "t_seconds").map((p) => p.value)).toEqual([1]);
   expect(gauge(readings, "mem").map((p) => p.value)).toEqual([7, 7, 7]);
 });
 
 test.each<Route>([
   { page: "chat" }, { page: "chat", conversation: "0190" }, { page: "knowledge" }, { page: "knowledge", collection: "hand-book" },
-  { page: "knowledge", collection: "a", document: "folder/ä ?#%.md", from: 3, to: 9 }, { page: "search" }, { page: "status" }, { page: "settings" },
+  { page: "knowledge", collection: "a", document: "folder/ä ?#%.md", from: 3, to: 9 }, { page: "knowledge", collection: "a", view: "map" }, { page: "knowledge", collection: "a", document: "b", view: "jobs" }, { page: "search" }, { page: "status" }, { page: "settings" },
 ])("an address leads back to its place: %o", (route) => {
   const url = new URL(pathOf(route), "http://x");
   expect(read(url.pathname, url.search)).toEqual(route);

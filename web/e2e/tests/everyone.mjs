@@ -1,12 +1,9 @@
 // Usable by keyboard, screen reader, phone; in the dark; in German; with a key.
 
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { accessible } from "../accessible.mjs";
 import { spoken } from "../model.mjs";
 import { startStand } from "../stand.mjs";
 import { answerText, answered, ask, assert, until } from "../expect.mjs";
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 const scripts = new Map([["mills", [
   ["Let me search. ", '<tool name="vector_search">{"query": "mills"}</tool>', 60],
@@ -21,16 +18,7 @@ export const stand = async () => {
 
 const withPrefs = (page, prefs) => page.addInitScript((p) => localStorage.getItem("tailrace.prefs") ?? localStorage.setItem("tailrace.prefs", JSON.stringify(p)), { toolMode: "inline", language: "en", ...prefs });
 
-/** No violation of any weight that matters. */
-async function accessible(page, where) {
-  // Trusted Types would stop an injected script; the tool's own evaluation is no part of the page.
-  await page.evaluate(axe).catch(() => page.addScriptTag({ content: axe }));
-  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  const bad = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
-  assert.deepEqual(bad.map((v) => `${where}: ${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`), []);
-}
-
-const PAGES = ["/", "/knowledge", "/knowledge/default/m", "/search", "/status", "/settings"];
+const PAGES = ["/", "/knowledge", "/knowledge/default/m", "/knowledge/default?view=map", "/knowledge/default?view=jobs", "/search", "/status", "/settings"];
 
 export const tests = {
   async "no serious violation of accessibility, light and dark, wide and narrow"({ stage, open }) {

@@ -1,6 +1,7 @@
 // A long answer at full speed: 200 KB at 500 deltas a second. Frames stay short, no task is long, and the question
 // field answers while it streams. The limits here allow for a busy machine; docs/benchmarks.md has what was measured.
 
+import { writeFileSync } from "node:fs";
 import { startStand } from "../stand.mjs";
 import { answered, ask, assert } from "../expect.mjs";
 
@@ -64,7 +65,10 @@ export const tests = {
     }
     await answered(page, 120_000);
     const took = (Date.now() - began) / 1000;
-    const { tasks, frames, cpu } = tasksIn((await browser.stopTracing()).toString());
+    const trace = (await browser.stopTracing()).toString();
+    // To see what a long task was made of, open the file in chrome://tracing.
+    if (process.env.E2E_TRACE) writeFileSync(process.env.E2E_TRACE, trace);
+    const { tasks, frames, cpu } = tasksIn(trace);
     const keys = await page.evaluate(() => window.keys);
     const at = (list, share) => list.toSorted((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * share))] ?? 0;
     const sum = tasks.reduce((a, b) => a + b, 0);

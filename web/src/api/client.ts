@@ -3,7 +3,7 @@
 import type { StoredMessage } from "../stored";
 import { ProblemError, isMissingRoute, problemOf, asProblem } from "./problem";
 import type {
-  Chunk, Collection, Conversation, DocumentInfo, Key, MapAnswer, Provider, Reindexing, StatusAnswer, SearchAnswer, SearchMode, Taken, Tool,
+  Chunk, Collection, Conversation, DocumentInfo, Job, Key, MapAnswer, Provider, Reindexing, StatusAnswer, SearchAnswer, SearchMode, Taken, Tool,
 } from "./types";
 
 const KEY = "tailrace.key";
@@ -116,7 +116,9 @@ export const api = {
   providers: async (): Promise<Provider[]> => (await json<{ providers: Provider[] }>("GET", "/api/v1/providers")).providers,
   tools: async (): Promise<Tool[]> => (await json<{ tools: Tool[] }>("GET", "/api/v1/tools")).tools,
   status: (): Promise<StatusAnswer> => json("GET", "/api/v1/status"),
-  metrics: async (): Promise<string> => (await request("GET", "/metrics")).text(),
+  jobs: (name: string, after?: string): Promise<{ jobs: Job[]; next?: string }> =>
+    json("GET", `/api/v1/jobs?collection=${part(name)}${after === undefined ? "" : `&after=${part(after)}`}`),
+  retryJob: (id: string): Promise<Response> => request("POST", `/api/v1/jobs/${part(id)}/retry`),
   cancelJob: (id: string): Promise<Response> => request("POST", `/api/v1/jobs/${part(id)}/cancel`),
   keys: async (): Promise<Key[]> => (await json<{ keys: Key[] }>("GET", "/api/v1/keys")).keys,
   createKey: (key: { name: string; scopes: string[]; collections?: string[]; expires_at?: string }): Promise<Key & { key?: string; secret?: string }> =>

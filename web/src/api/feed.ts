@@ -5,7 +5,6 @@ import { signal } from "@preact/signals";
 import type { Frame, Received } from "../frame";
 import { frameOfSocket, frameOfSse } from "../frame";
 import { api, request } from "./client";
-import { knownCapabilities } from "./capability";
 import { ProblemError, asProblem, isMissingRoute, type Problem } from "./problem";
 import { Socket } from "./socket";
 import { SseReader } from "./sse";
@@ -59,10 +58,8 @@ export class Feed {
   }
 
   async begin(body: ChatBody): Promise<void> {
-    const caps = await knownCapabilities();
-    // Where a turn can be neither followed nor cancelled, leaving it is the only way to stop it.
-    const sent: ChatBody = { ...body, on_disconnect: caps.turns ? "continue" : "cancel" };
-    if (caps.turns && (await socket.ready())) {
+    const sent: ChatBody = { ...body, on_disconnect: "continue" };
+    if (await socket.ready()) {
       const id = crypto.randomUUID();
       starting.set(id, this);
       if (socket.send({ type: "chat", request_id: id, ...sent })) return;
@@ -75,13 +72,12 @@ export class Feed {
   async follow(turnId: string): Promise<void> {
     this.turnId = turnId;
     following.set(turnId, this);
-    if (!(await knownCapabilities()).turns) return this.sink.unfollowable();
     await this.resume();
   }
 
   async cancel(): Promise<void> {
     if (this.ended) return;
-    if (this.turnId !== undefined && (await knownCapabilities()).turns) await api.cancel(this.turnId);
+    if (this.turnId !== undefined) await api.cancel(this.turnId);
     else this.abort?.abort();
   }
 
@@ -130,7 +126,7 @@ export class Feed {
     }
     this.abort = undefined;
     if (this.ended) return;
-    if (!(await knownCapabilities()).turns || this.turnId === undefined) return this.sink.unfollowable();
+    if (this.turnId === undefined) return this.sink.unfollowable();
     await this.resume();
   }
 
@@ -244,7 +240,7 @@ const WATCH_AGAIN_MS = 5_000;
 /** Also turns that other pages start in this conversation. Only over the WebSocket; asked for again after a loss. */
 export async function watch(conversation: string | undefined): Promise<void> {
   watched = conversation;
-  if (conversation === undefined || !(await knownCapabilities()).turns) return;
+  if (conversation === undefined) return;
   const open = await socket.ready();
   if (watched !== conversation) return;
   if (open) socket.send({ type: "subscribe", conversation_id: conversation });

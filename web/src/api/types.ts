@@ -71,6 +71,8 @@ export interface DocumentInfo {
   /** Of the work that goes on: chunks that are stored, of all. */
   done?: number;
   total?: number;
+  /** Of a document that is not indexed: what works on it, or did last. */
+  job_id?: string;
   error?: { code?: string; message?: string } | string;
   version?: number;
   hash?: string;
@@ -163,12 +165,20 @@ export interface Key {
 
 export interface Job {
   id: string;
-  document_id?: string;
-  status: string;
-  stage?: string;
-  error?: string | { message?: string };
-  done?: number;
-  total?: number;
+  /** `ingest` of a document, `reindex` of a collection. */
+  kind: string;
+  collection: string;
+  document_id: string | null;
+  uri: string;
+  status: DocumentStatus | "cancelled";
+  stage: string;
+  done: number;
+  total: number;
+  attempts: number;
+  error?: { code: string; message: string };
+  created_at: string;
+  updated_at: string;
+  ended_at?: string;
 }
 
 export interface ChatBody {

@@ -2,7 +2,6 @@
 
 import { signal, useComputed } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { capabilities } from "../api/capability";
 import { api } from "../api/client";
 import type { Source } from "../frame";
 import { fixed, shortUri } from "../format";
@@ -111,7 +110,6 @@ function locate(document: string, hint: string | undefined): Promise<string | un
 
 function OpenDocument({ source, hint }: { source: Source; hint: string | undefined }) {
   const [collection, setCollection] = useState<string | undefined>(undefined);
-  const readable = capabilities.value.content || capabilities.value.chunks;
   useEffect(() => {
     let gone = false;
     void locate(source.document_id, hint).then((name) => {
@@ -123,7 +121,7 @@ function OpenDocument({ source, hint }: { source: Source; hint: string | undefin
   }, [source.document_id, hint]);
   if (collection === undefined) return null;
   const path = pathOf({ page: "knowledge", collection, document: source.document_id, from: source.start, to: source.end });
-  return <a class="textlink end" href={path}>{readable ? t("openAtPassage") : t("openDocument")}</a>;
+  return <a class="textlink end" href={path}>{t("openAtPassage")}</a>;
 }
 
 /** The border of the panel can be dragged, and moved with the arrow keys. */

@@ -130,7 +130,7 @@ function Stored({ call }: { call: Call }) {
 /** Makes a finding of this conversation part of the collection. */
 function Keep({ document, collection }: { document: string; collection: string }) {
   const [state, setState] = useState<"idle" | "busy" | "kept" | string>("idle");
-  if (!capabilities.value.keep) return <span class="end">{t("scopeConversation")}</span>;
+  if (!capabilities.value.ingest) return <span class="end">{t("scopeConversation")}</span>;
   const into = prefs.value.collection[0] ?? "default";
   const keep = async (): Promise<void> => {
     setState("busy");

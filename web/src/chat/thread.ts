@@ -3,7 +3,6 @@
 
 import { batch, computed, signal } from "@preact/signals";
 import { api } from "../api/client";
-import { knownCapabilities } from "../api/capability";
 import { onForeignTurn, watch } from "../api/feed";
 import { asProblem, type Problem } from "../api/problem";
 import type { ChatBody } from "../api/types";
@@ -99,7 +98,6 @@ function pair(messages: StoredMessage[], id: string): Exchange[] {
 
 /** Stored messages know no times: those of tools, rounds and reasoning are in the log, where the server keeps one. */
 async function recall(list: readonly Exchange[], wanted: () => boolean): Promise<void> {
-  if (!(await knownCapabilities()).turns) return;
   for (const exchange of list.slice(-RECALLED).reverse()) {
     const turn = exchange.live.turn.peek();
     if (!wanted()) return;

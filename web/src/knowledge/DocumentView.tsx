@@ -3,7 +3,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api/client";
-import { capabilities, knownCapabilities } from "../api/capability";
+import { capabilities } from "../api/capability";
 import { asProblem, type Problem } from "../api/problem";
 import type { Chunk, DocumentInfo } from "../api/types";
 import { bytes, fullMoment } from "../format";
@@ -37,10 +37,8 @@ export function DocumentView({ collection, id, from, to }: Props) {
     const unless = <T,>(set: (value: T) => void) => (value: T) => { if (!gone) set(value); };
     const failed = unless<unknown>((error) => setProblem(asProblem(error)));
     api.document(collection, id).then(unless(setDocument), failed);
-    void knownCapabilities().then((caps) => {
-      if (caps.chunks) api.chunks(collection, id).then(unless(setChunks), failed);
-      if (caps.content) api.content(collection, id).then(unless(setContent), failed);
-    });
+    api.chunks(collection, id).then(unless(setChunks), failed);
+    api.content(collection, id).then(unless(setContent), failed);
     return () => { gone = true; };
   }, [collection, id, settled.value]);
   useEffect(() => heading.current?.focus(), [document?.id]);
@@ -52,7 +50,8 @@ export function DocumentView({ collection, id, from, to }: Props) {
     return () => { gone = true; };
   }, [collection, id, version]);
 
-  const close = (): void => go({ page: "knowledge", collection, ...(route.peek().page === "knowledge" && "view" in route.peek() ? { view: "map" as const } : {}) });
+  const at = route.peek();
+  const close = (): void => go({ page: "knowledge", collection, ...(at.page === "knowledge" && at.view !== undefined ? { view: at.view } : {}) });
   const rename = (title: string): void => {
     api.describe(collection, id, title).then(() => settled.value++, (error: unknown) => setProblem(asProblem(error)));
   };
@@ -66,7 +65,7 @@ export function DocumentView({ collection, id, from, to }: Props) {
         <span class="end row tightly">
           {document !== undefined && (
             <Menu label={t("documentMenu")} items={[
-              ...(capabilities.value.reindex ? [{ label: t("reindex"), act: reindex }] : []),
+              ...(capabilities.value.ingest ? [{ label: t("reindex"), act: reindex }] : []),
               { label: t("delete"), danger: true, act: () => void removeDocument(collection, document) },
             ]}><Icon name="more" /></Menu>
           )}
@@ -75,7 +74,7 @@ export function DocumentView({ collection, id, from, to }: Props) {
       </header>
       <div class="panel-body">
         {problem !== undefined && <div class="pad"><ProblemBox problem={problem} /></div>}
-        {document !== undefined && <Facts document={document} onRename={rename} />}
+        {document !== undefined && <Facts document={document} onRename={rename} onProblem={setProblem} />}
         {document !== undefined && <Versions document={document} chosen={version} onChoose={setVersion} />}
         {document !== undefined && <Cited document={document} />}
         {version === undefined ? <Body chunks={chunks} content={content} from={from} to={to} /> : <Body chunks={[]} content={old} from={undefined} to={undefined} />}
@@ -132,7 +131,16 @@ function Retitle({ document, onRename }: { document: DocumentInfo; onRename(titl
   );
 }
 
-function Facts({ document, onRename }: { document: DocumentInfo; onRename(title: string): void }) {
+/** A document that failed is tried again, one that is worked on is let go. */
+function JobActs({ document, job, onProblem }: { document: DocumentInfo; job: string; onProblem(problem: Problem): void }) {
+  const failed = document.status === "failed";
+  const act = (): void => {
+    (failed ? api.retryJob(job) : api.cancelJob(job)).then(() => settled.value++, (error: unknown) => onProblem(asProblem(error)));
+  };
+  return <button type="button" class="btn small" onClick={act}><Icon name={failed ? "again" : "close"} size={15} />{t(failed ? "tryAgain" : "cancel")}</button>;
+}
+
+function Facts({ document, onRename, onProblem }: { document: DocumentInfo; onRename(title: string): void; onProblem(problem: Problem): void }) {
   const reason = reasonOf(document);
   const facts: [string, string][] = [
     [t("colType"), typeOf(document)],
@@ -149,6 +157,7 @@ function Facts({ document, onRename }: { document: DocumentInfo; onRename(title:
       {document.versions !== undefined && <Retitle key={document.title} document={document} onRename={onRename} />}
       <Status status={document.status} reason="" />
       {reason !== "" && <p class="bad small">{reason}</p>}
+      {document.job_id !== undefined && capabilities.value.ingest && <JobActs document={document} job={document.job_id} onProblem={onProblem} />}
       {(document.notes ?? []).map((note) => <p key={note} class="small">{note}</p>)}
       <dl>
         {facts.filter(([, value]) => value !== "").map(([name, value]) => <div key={name}><dt>{name}</dt><dd class="num">{value}</dd></div>)}
@@ -170,7 +179,6 @@ function Body({ chunks, content, from, to }: BodyProps) {
   useEffect(() => {
     box.current?.querySelector(".highlighted")?.scrollIntoView({ block: "center" });
   }, [cut.length, from]);
-  if (!capabilities.value.chunks && !capabilities.value.content) return null;
   return <div class="doc-text" ref={box}>{cut.map((piece, i) => <PieceView key={i} piece={piece} />)}</div>;
 }
 

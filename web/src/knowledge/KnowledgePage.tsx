@@ -8,9 +8,9 @@ import { asProblem } from "../api/problem";
 import type { Collection, Reindexing } from "../api/types";
 import { collections, loadChoices } from "../chat/choices";
 import { bytes } from "../format";
-import { t } from "../i18n";
+import { number, t } from "../i18n";
 import { prefs, setPrefs } from "../prefs";
-import { go, pathOf, route } from "../route";
+import { go, pathOf, route, type View } from "../route";
 import { confirmed } from "../ui/Confirm";
 import { Icon } from "../ui/Icon";
 import { Menu } from "../ui/Menu";
@@ -23,7 +23,8 @@ import { proof } from "./remove";
 import { complete, counts, documents, isWorking, known, loadDocuments, problem, status, words, type StatusFilter } from "./documents";
 import { settled, takeFiles, takeUrl } from "./uploads";
 
-const MapView = lazy(async () => (await import("./MapView")).default);
+const MapView = lazy<{ collection: string }>(async () => (await import("./MapView")).default);
+const JobsView = lazy<{ collection: string }>(async () => (await import("./JobsView")).default);
 
 /** While documents are being worked on, the table looks again this often. */
 const LOOK_MS = 2500;
@@ -44,51 +45,55 @@ export function KnowledgePage() {
     const timer = setInterval(() => void loadDocuments(name), LOOK_MS);
     return () => clearInterval(timer);
   }, [working, name]);
-  const map = at.view === "map" && capabilities.value.map;
   return (
     <main class={`knowledge${at.document === undefined ? "" : " with-document"}`} tabIndex={-1}>
       <div class="knowledge-main">
         <PageHead title={t("knowledge")}>
           <CollectionMenu name={name} />
         </PageHead>
-        <Tabs name={name} />
-        <Adding name={name} />
+        <Tabs name={name} view={at.view} />
+        {capabilities.value.ingest && <Adding name={name} />}
         <Proof />
         {problem.value !== undefined && <div class="pad"><ProblemBox problem={problem.value} onRetry={() => void loadDocuments(name)} /></div>}
-        {known.value && documents.value.length === 0 && problem.value === undefined ? <Empty name={name} /> : (
-          <>
-            {capabilities.value.map && <Views name={name} map={map} />}
-            {map ? <MapView /> : <><Filters /><Table collection={name} current={at.document} /></>}
-          </>
-        )}
+        {at.view === "jobs" ? <JobsView collection={name} />
+          : known.value && documents.value.length === 0 && problem.value === undefined ? <Empty name={name} />
+          : at.view === "map" ? <MapView collection={name} />
+          : <><Filters /><Table collection={name} current={at.document} /></>}
       </div>
       {at.document !== undefined && <DocumentView key={at.document} collection={name} id={at.document} from={at.from} to={at.to} />}
     </main>
   );
 }
 
-function Views({ name, map }: { name: string; map: boolean }) {
-  const to = (view: "map" | undefined): string => pathOf({ page: "knowledge", collection: name, ...(view === undefined ? {} : { view }) });
+const VIEWS = [
+  { view: undefined, icon: "list", label: "viewList" }, { view: "map", icon: "map", label: "viewMap" }, { view: "jobs", icon: "activity", label: "viewJobs" },
+] as const;
+
+function Views({ name, now }: { name: string; now: View | undefined }) {
   return (
-    <nav class="views" aria-label={t("views")}>
-      <a class="chip" href={to(undefined)} aria-current={map ? undefined : "page"}><Icon name="list" size={15} />{t("viewList")}</a>
-      <a class="chip" href={to("map")} aria-current={map ? "page" : undefined}><Icon name="map" size={15} />{t("viewMap")}</a>
-    </nav>
+    <div class="views" role="group" aria-label={t("views")}>
+      {VIEWS.filter((v) => v.view !== "jobs" || capabilities.value.ingest).map(({ view, icon, label }) => (
+        <a key={label} href={pathOf({ page: "knowledge", collection: name, ...(view === undefined ? {} : { view }) })} aria-current={view === now ? "page" : undefined}>
+          <Icon name={icon} size={15} />{t(label)}
+        </a>
+      ))}
+    </div>
   );
 }
 
-function Tabs({ name }: { name: string }) {
+function Tabs({ name, view }: { name: string; view: View | undefined }) {
   const [adding, setAdding] = useState(false);
   return (
     <nav class="tabs" aria-label={t("collections")}>
       {collections.value.map((c) => (
         <a key={c.name} href={pathOf({ page: "knowledge", collection: c.name })} aria-current={c.name === name ? "page" : undefined}>
-          {c.name} <span class="num">{t("count", { count: c.documents })}</span>
+          {c.name} <span class="num">{number(c.documents)}</span>
         </a>
       ))}
-      {adding ? <NewCollection onClose={() => setAdding(false)} /> : (
+      {adding ? <NewCollection onClose={() => setAdding(false)} /> : capabilities.value.admin && (
         <button type="button" class="quiet" onClick={() => setAdding(true)}><Icon name="plus" size={15} />{t("newCollection")}</button>
       )}
+      <Views name={name} now={view} />
     </nav>
   );
 }
@@ -149,9 +154,9 @@ function CollectionMenu({ name }: { name: string }) {
       )}
       <Menu label={t("collectionMenu")} items={[
         { label: asks ? t("askedAlready") : t("askThis"), act: () => { setPrefs({ collection: [name] }); go({ page: "chat" }); } },
-        ...(capabilities.value.map ? [{ label: t("reindexCollection"), act: () => void rebuild() }] : []),
+        ...(capabilities.value.admin ? [{ label: t("reindexCollection"), act: () => void rebuild() }] : []),
         { label: t("searchThis"), act: () => { setPrefs({ collection: [name] }); go({ page: "search" }); } },
-        ...(name === "default" ? [] : ["line" as const, { label: t("deleteCollection"), danger: true, act: () => void remove() }]),
+        ...(name === "default" || !capabilities.value.admin ? [] : ["line" as const, { label: t("deleteCollection"), danger: true, act: () => void remove() }]),
       ]}><Icon name="more" /></Menu>
     </>
   );
@@ -238,7 +243,7 @@ function Filters() {
       </label>
       {FILTERS.map((f) => (
         <button key={f} type="button" class="chip" aria-pressed={status.value === f} onClick={() => (status.value = f)}>
-          {labels[f]} <span class="num">{t("count", { count: counts.value[f] })}</span>
+          {labels[f]} <span class="num">{number(counts.value[f])}</span>
         </button>
       ))}
       <span class="small num end">{complete.value ? bytes(documents.value.reduce((sum, d) => sum + (d.bytes ?? 0), 0)) : t("loading")}</span>

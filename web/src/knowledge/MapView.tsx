@@ -6,7 +6,7 @@ import { api } from "../api/client";
 import { asProblem, type Problem } from "../api/problem";
 import type { MapAnswer } from "../api/types";
 import { number, t } from "../i18n";
-import { go, route } from "../route";
+import { go } from "../route";
 import { Icon } from "../ui/Icon";
 import { ProblemBox } from "../ui/ProblemBox";
 import { Grid, moved, onto, toPlane, toScreen, whole, zoomed, type Size, type View } from "./map";
@@ -19,9 +19,7 @@ const REACH = 10;
 const STILL = 4;
 const HITS = 20;
 
-export default function MapView() {
-  const at = route.value;
-  const collection = at.page === "knowledge" ? at.collection ?? "default" : "default";
+export default function MapView({ collection }: { collection: string }) {
   const [map, setMap] = useState<MapAnswer | undefined>(undefined);
   const [problem, setProblem] = useState<Problem | undefined>(undefined);
   const [lit, setLit] = useState<ReadonlySet<string> | undefined>(undefined);

@@ -2,9 +2,9 @@
 
 import { useState } from "preact/hooks";
 import { bytes } from "../format";
-import { t, tWord } from "../i18n";
+import { number, t, tWord } from "../i18n";
 import { Icon } from "../ui/Icon";
-import { again, cancel, clearRead, isFinal, uploads, type Upload } from "./uploads";
+import { again, againAll, cancel, cancelAll, clearRead, isBad, isFinal, uploads, type Upload } from "./uploads";
 
 /** Rows that are drawn; of a big folder the rest is counted. */
 const MOST = 100;
@@ -14,7 +14,7 @@ export function UploadList() {
   const list = uploads.value;
   if (list.length === 0) return null;
   const done = list.filter(isFinal).length;
-  const bad = list.filter((u) => u.state === "failed" || u.state === "refused").length;
+  const bad = list.filter(isBad).length;
   // What needs a look comes first.
   const order = [...list].sort((a, b) => rank(a) - rank(b)).slice(0, MOST);
   return (
@@ -22,7 +22,9 @@ export function UploadList() {
       <header>
         <b role="status">{done < list.length ? t("uploading", { done, count: list.length }) : t("uploaded", { count: done - bad })}</b>
         {bad > 0 && <span class="bad">{t("nFailed", { count: bad })}</span>}
-        <span class="end row">
+        <span class="end row tightly">
+          {bad > 1 && <button type="button" class="textlink" onClick={againAll}>{t("tryAgain")}</button>}
+          {list.length - done > 1 && <button type="button" class="textlink" onClick={cancelAll}>{t("cancelAll")}</button>}
           <button type="button" class="quiet icon-only" aria-label={small ? t("showList") : t("hideList")} onClick={() => setSmall(!small)}>
             <span class={`turn ${small ? "up" : "open"}`}><Icon name="chevron" size={15} /></span>
           </button>
@@ -40,18 +42,19 @@ export function UploadList() {
 }
 
 function rank(upload: Upload): number {
-  if (upload.state === "failed" || upload.state === "refused") return 0;
+  if (isBad(upload)) return 0;
   return upload.state === "waiting" ? 2 : isFinal(upload) ? 3 : 1;
 }
 
 function Row({ upload }: { upload: Upload }) {
-  const bad = upload.state === "failed" || upload.state === "refused";
+  const bad = isBad(upload);
   const name = upload.name.split("/").at(-1) ?? upload.name;
   return (
     <li class={`upload ${upload.state}`}>
       <span class="upload-name" title={upload.name}>{name}</span>
       <span class="upload-state num">
-        {upload.state === "sending" && upload.speed > 0 ? `${bytes(upload.speed)}/s` : tWord("upload", upload.state)}
+        {upload.state === "sending" && upload.speed > 0 ? `${bytes(upload.share * upload.size)} / ${bytes(upload.size)} · ${bytes(upload.speed)}/s` : tWord("upload", upload.state)}
+        {upload.state === "embedding" && (upload.total ?? 0) > 0 && ` ${number(upload.done ?? 0)}/${number(upload.total ?? 0)}`}
         {upload.state === "indexed" && upload.chunks !== undefined && ` · ${t("nChunks", { count: upload.chunks })}`}
       </span>
       {bad || upload.state === "cancelled" ? (
@@ -60,7 +63,8 @@ function Row({ upload }: { upload: Upload }) {
         <button type="button" class="quiet icon-only" aria-label={t("uploadCancel", { name })} title={t("cancel")} onClick={() => cancel(upload.key)}><Icon name="close" size={15} /></button>
       )}
       {upload.state === "sending" && <progress value={upload.share} max={1} aria-label={name} />}
-      {!isFinal(upload) && upload.state !== "sending" && upload.state !== "waiting" && <div class="progress" />}
+      {upload.state === "embedding" && (upload.total ?? 0) > 0 ? <progress value={upload.done ?? 0} max={upload.total ?? 1} aria-label={name} />
+        : !isFinal(upload) && upload.state !== "sending" && upload.state !== "waiting" && <div class="progress" />}
       {upload.reason !== undefined && <span class="upload-reason bad">{upload.reason}</span>}
     </li>
   );

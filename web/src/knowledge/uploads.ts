@@ -3,9 +3,9 @@
 
 import { signal } from "@preact/signals";
 import { api, headers } from "../api/client";
-import { capabilities } from "../api/capability";
 import { asProblem, problemOf } from "../api/problem";
 import type { DocumentInfo, DocumentStatus, Taken } from "../api/types";
+import { t } from "../i18n";
 import { loadChoices } from "../chat/choices";
 
 export type UploadState = "waiting" | "sending" | DocumentStatus | "unchanged" | "refused" | "cancelled";
@@ -23,6 +23,9 @@ export interface Upload {
   readonly document?: string;
   readonly job?: string;
   readonly chunks?: number;
+  /** While it is embedded: chunks that are stored, of all. */
+  readonly done?: number;
+  readonly total?: number;
 }
 
 interface Source {
@@ -72,11 +75,24 @@ export function again(key: number): void {
   pump();
 }
 
+export function againAll(): void {
+  for (const upload of uploads.peek()) if (isBad(upload)) change(upload.key, { state: "waiting", share: 0, speed: 0 });
+  pump();
+}
+
+export function isBad(upload: Upload): boolean {
+  return upload.state === "failed" || upload.state === "refused";
+}
+
+export function cancelAll(): void {
+  for (const upload of uploads.peek()) cancel(upload.key);
+}
+
 export function cancel(key: number): void {
   const upload = find(key);
   if (upload === undefined || isFinal(upload)) return;
   sourcesOf.get(key)?.request?.abort();
-  if (upload.job !== undefined && capabilities.peek().jobs) void api.cancelJob(upload.job).catch(() => undefined);
+  if (upload.job !== undefined) void api.cancelJob(upload.job).catch(() => undefined);
   change(key, { state: "cancelled" });
   pump();
 }
@@ -126,7 +142,7 @@ async function send(upload: Upload): Promise<void> {
     if (taken.unchanged || taken.status === "indexed") announce();
     else void poll();
   } catch (error) {
-    if (find(upload.key)?.state !== "cancelled") change(upload.key, { state: "refused", reason: asProblem(error).detail });
+    if (find(upload.key)?.state !== "cancelled") change(upload.key, { state: "refused", reason: asProblem(error).detail || t("offlineTitle") });
   }
 }
 
@@ -143,8 +159,14 @@ function post(upload: Upload, file: File, source: Source): Promise<Taken | undef
       change(upload.key, { share: event.loaded / Math.max(1, event.total), speed: event.loaded / took });
     };
     request.onload = () => {
-      const body: unknown = JSON.parse(request.responseText || "null");
-      if (request.status < 300) resolve((body as { documents: Taken[] }).documents[0]);
+      // What stands between page and server may answer in its own words.
+      let body: unknown;
+      try {
+        body = JSON.parse(request.responseText);
+      } catch {
+        body = undefined;
+      }
+      if (request.status < 300) resolve((body as { documents: Taken[] } | undefined)?.documents[0]);
       else reject(new Error(problemOf(request.status, body).detail));
     };
     request.onerror = () => reject(new Error(""));
@@ -172,7 +194,7 @@ async function look(upload: Upload): Promise<void> {
   try {
     const found = await api.document(upload.collection, upload.document as string);
     const reason = reasonOf(found);
-    change(upload.key, { state: found.status, chunks: found.chunks ?? 0, ...(reason === "" ? {} : { reason }) });
+    change(upload.key, { state: found.status, chunks: found.chunks ?? 0, done: found.done ?? 0, total: found.total ?? 0, ...(reason === "" ? {} : { reason }) });
     if (found.status === "indexed" || found.status === "failed") announce();
   } catch {
     // Looked up again.

@@ -47,7 +47,7 @@ export function SettingsPage() {
             <button type="button" class="btn" onClick={() => { useKey(null, false); location.assign("/"); }}>{t("keyForget")}</button>
           </Group>
         )}
-        {capabilities.value.keys && <Group title={t("keys")} text={t("keysText")}><Keys /></Group>}
+        {capabilities.value.admin && <Group title={t("keys")} text={t("keysText")}><Keys /></Group>}
       </div>
     </main>
   );

@@ -1,7 +1,6 @@
 // What the server does now: whether it can answer, how much it has, how fast it is. Read every two seconds.
 
 import { useEffect, useState } from "preact/hooks";
-import { knownCapabilities } from "../api/capability";
 import { api } from "../api/client";
 import { asProblem, type Problem } from "../api/problem";
 import type { StatusAnswer } from "../api/types";
@@ -11,7 +10,7 @@ import { number, t, tWord } from "../i18n";
 import { PageHead } from "../ui/PageHead";
 import { ProblemBox } from "../ui/ProblemBox";
 import { Chart } from "./Chart";
-import { gauge, mean, parseMetrics, rate, sampleOf, type Reading } from "./metrics";
+import { gauge, mean, rate, sampleOf, type Reading } from "./metrics";
 
 const EVERY_MS = 2000;
 const KEPT = 150;
@@ -31,16 +30,14 @@ export function StatusPage() {
     void loadChoices();
     let gone = false;
     const read = async (): Promise<void> => {
-      const told = (await knownCapabilities()).status;
-      // The status route needs no more than the right to chat; an older server has the counters alone.
-      const sampled = told ? api.status().then((state) => { if (!gone) setStatus(state); return sampleOf(state); }) : api.metrics().then(parseMetrics);
-      const [sample, answer] = await Promise.allSettled([sampled, fetch("/readyz")]);
+      const [state, answer] = await Promise.allSettled([api.status(), fetch("/readyz")]);
       if (gone) return;
-      if (sample.status === "fulfilled") {
-        const reading = { at: performance.now(), sample: sample.value };
+      if (state.status === "fulfilled") {
+        setStatus(state.value);
+        const reading = { at: performance.now(), sample: sampleOf(state.value) };
         setReadings((before) => [...before, reading].slice(-KEPT));
         setProblem(undefined);
-      } else setProblem(asProblem(sample.reason));
+      } else setProblem(asProblem(state.reason));
       setReady(answer.status === "rejected" ? "down" : answer.value.ok ? "ready" : "not_ready");
     };
     void read();

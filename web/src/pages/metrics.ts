@@ -1,26 +1,10 @@
-// The server's own counters (Prometheus text) as numbers over time. Pure.
+// The server's own totals as numbers over time. Pure.
 
 import type { StatusAnswer } from "../api/types";
 
 export type Sample = ReadonlyMap<string, number>;
 
-/** Names without their labels; values of the same name added up. `quantile` lines are left out. */
-export function parseMetrics(text: string): Sample {
-  const found = new Map<string, number>();
-  for (const line of text.split("\n")) {
-    const match = /^([a-zA-Z_:][\w:]*)(\{[^}]*\})?\s+(\S+)/.exec(line);
-    if (match === null || (match[2] ?? "").includes("quantile=") || (match[2] ?? "").includes("le=")) continue;
-    const value = Number(match[3]);
-    if (!Number.isFinite(value)) continue;
-    const labels = /(?:direction|finish|outcome)="([^"]+)"/.exec(match[2] ?? "")?.[1];
-    for (const name of labels === undefined ? [match[1] as string] : [match[1] as string, `${match[1]}:${labels}`]) {
-      found.set(name, (found.get(name) ?? 0) + value);
-    }
-  }
-  return found;
-}
-
-/** The same names from the status route, which needs no more than the right to chat. */
+/** The status route's totals by name, as the charts ask for them. */
 export function sampleOf(status: StatusAnswer): Sample {
   const { turns, tokens, tools, queues, memory, storage } = status;
   const sum = (values: Iterable<number>): number => [...values].reduce((a, b) => a + b, 0);
