@@ -5,7 +5,7 @@
 //! Invariant: only documents that a watch of a folder of this name has put in are ever deleted.
 
 use super::error::KnowledgeError;
-use super::ingest::{Ingest, NewDocument};
+use super::ingest::{Expanded, Ingest, NewDocument};
 use super::walk::{self, FoundFile, Skip, Skipped, Stamp};
 use crate::storage::documents;
 use async_trait::async_trait;
@@ -38,12 +38,16 @@ pub trait WatchSink: Send + Sync {
     /// Ids and URIs of the documents that a watch of a folder of this name has put in.
     async fn watched(&self, folder: &str) -> Result<Vec<(String, String)>, WatchError>;
     /// Puts a file in; `Ok` once a crash does not lose it.
-    async fn put(&self, uri: &str, content: Bytes, metadata: Map<String, Value>) -> Result<(), WatchError>;
+    async fn put(&self, uri: &str, content: Bytes, metadata: Map<String, Value>) -> Result<Made, WatchError>;
     /// That it is gone already is no error.
     async fn delete(&self, id: &str) -> Result<(), WatchError>;
     /// What has happened, for whoever watches the watch.
     fn tell(&self, event: WatchEvent<'_>);
 }
+
+/// Ids (or URIs) of what came of a file, of an archive one for each file in it, also for those that were refused.
+/// `None`: that cannot be told, so what came of it before stays.
+pub type Made = Option<HashSet<String>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEvent<'a> {
@@ -72,11 +76,14 @@ pub struct Watch<S> {
     sink: S,
     /// Files that were dealt with, as they were then.
     known: HashMap<PathBuf, Stamp>,
+    /// By the file's URI, what came of it; nothing where it was refused as a whole.
+    made: HashMap<String, HashSet<String>>,
 }
 
 impl<S: WatchSink> Watch<S> {
     pub fn new(folder: PathBuf, max_bytes: u64, sink: S) -> Self {
-        Self { name: walk::folder_name(&folder), folder, max_bytes, sink, known: HashMap::new() }
+        let name = walk::folder_name(&folder);
+        Self { name, folder, max_bytes, sink, known: HashMap::new(), made: HashMap::new() }
     }
 
     /// Follows the folder until `stop` is cancelled.
@@ -131,28 +138,38 @@ impl<S: WatchSink> Watch<S> {
         // First what is new: the text of a file that was renamed is not embedded again.
         let this = &*self;
         let done = stream::iter(fresh).map(|file| this.put(file)).buffer_unordered(AT_ONCE);
-        let done: Vec<Option<(PathBuf, Stamp)>> = done.collect().await;
-        self.known.extend(done.into_iter().flatten());
+        let done: Vec<Dealt> = done.filter_map(async |dealt| dealt).collect().await;
+        for Dealt { file, made } in done {
+            self.known.insert(file.path, file.stamp);
+            match made {
+                Some(made) => self.made.insert(file.uri, made),
+                None => self.made.remove(&file.uri),
+            };
+        }
         self.delete_missing(&found.files, &found.skipped).await?;
         self.sink.tell(WatchEvent::Settled);
         Ok(())
     }
 
-    /// The file's stamp if it has been dealt with as it is.
-    async fn put(&self, file: FoundFile) -> Option<(PathBuf, Stamp)> {
+    /// `None` if it has not been dealt with as it is.
+    async fn put(&self, file: FoundFile) -> Option<Dealt> {
         // Gone again, or not to be read yet: the next look finds out.
         let content = Bytes::from(tokio::fs::read(&file.path).await.ok()?);
         let metadata = Map::from_iter([(WATCHED.to_owned(), Value::from(self.name.as_str()))]);
-        match self.sink.put(&file.uri, content, metadata).await {
-            Ok(()) => self.sink.tell(WatchEvent::Put(&file.uri)),
+        let made = match self.sink.put(&file.uri, content, metadata).await {
+            Ok(made) => {
+                self.sink.tell(WatchEvent::Put(&file.uri));
+                made
+            }
             Err(error) => {
                 self.sink.tell(WatchEvent::Failed(&file.uri, &error));
                 if matches!(error, WatchError::Later(_)) {
                     return None;
                 }
+                None
             }
-        }
-        Some((file.path, file.stamp))
+        };
+        Some(Dealt { file, made })
     }
 
     async fn delete_missing(&self, files: &[FoundFile], skipped: &[Skipped]) -> Result<(), WatchError> {
@@ -167,7 +184,7 @@ impl<S: WatchSink> Watch<S> {
             let hidden = unreadable
                 .iter()
                 .any(|path| uri.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
-            if there.contains(uri.as_str()) || hidden {
+            if hidden || self_and_above(&uri).any(|file| there.contains(file) && self.may_be_of(file, &id, &uri)) {
                 continue;
             }
             match self.sink.delete(&id).await {
@@ -177,6 +194,22 @@ impl<S: WatchSink> Watch<S> {
         }
         Ok(())
     }
+
+    /// Whether a document is what came of a file that is there: one that was refused keeps what came of it before.
+    fn may_be_of(&self, file: &str, id: &str, uri: &str) -> bool {
+        self.made.get(file).is_none_or(|made| made.contains(id) || made.contains(uri))
+    }
+}
+
+/// A file that has been dealt with, and what came of it.
+struct Dealt {
+    file: FoundFile,
+    made: Made,
+}
+
+/// A URI and all that it is below of: a file of an archive is below the archive.
+fn self_and_above(uri: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(uri), |path| path.rsplit_once('/').map(|(above, _)| above))
 }
 
 /// Into the queue of this process.
@@ -191,9 +224,12 @@ impl WatchSink for Queue {
         watched(&self.ingest, &self.collection, folder).await.map_err(sorted)
     }
 
-    async fn put(&self, uri: &str, content: Bytes, metadata: Map<String, Value>) -> Result<(), WatchError> {
-        let new = document(&self.collection, uri, content, metadata);
-        self.ingest.accept(new, None, false).await.map(drop).map_err(sorted)
+    async fn put(&self, uri: &str, content: Bytes, metadata: Map<String, Value>) -> Result<Made, WatchError> {
+        let mut files = Files::of(&self.ingest, &self.collection, uri, content, metadata).await?;
+        while let Some(new) = files.next(|event| self.tell(event)).await? {
+            files.came(self.ingest.accept(new, None, false).await.map(|taken| taken.document_id), |e| self.tell(e))?;
+        }
+        Ok(files.made())
     }
 
     async fn delete(&self, id: &str) -> Result<(), WatchError> {
@@ -210,14 +246,82 @@ impl WatchSink for Queue {
     }
 }
 
-/// A watched file as a document.
-pub fn document(collection: &str, uri: &str, content: Bytes, metadata: Map<String, Value>) -> NewDocument {
-    NewDocument {
-        collection: collection.to_owned(),
-        uri: Some(uri.to_owned()),
-        content,
-        metadata,
-        ..NewDocument::default()
+/// A watched file as documents: itself, or what an archive holds.
+pub struct Files {
+    uri: String,
+    expanded: Expanded,
+    /// The one that is being dealt with.
+    at: String,
+    made: HashSet<String>,
+    /// It looks like an archive and is none: an office file, or one that is damaged.
+    damaged: bool,
+}
+
+impl Files {
+    /// # Errors
+    /// It is too large, or cannot be unpacked now.
+    pub async fn of(
+        ingest: &Ingest,
+        collection: &str,
+        uri: &str,
+        content: Bytes,
+        metadata: Map<String, Value>,
+    ) -> Result<Self, WatchError> {
+        let new = NewDocument {
+            collection: collection.to_owned(),
+            uri: Some(uri.to_owned()),
+            content,
+            metadata,
+            ..NewDocument::default()
+        };
+        let is_zip = new.content.starts_with(b"PK\x03\x04");
+        let expanded = ingest.expand(new).await.map_err(sorted)?;
+        let damaged = is_zip && matches!(expanded, Expanded::One(_));
+        Ok(Self { uri: uri.to_owned(), expanded, at: uri.to_owned(), made: HashSet::new(), damaged })
+    }
+
+    /// The next; one of an archive that cannot be read is told and passed over.
+    ///
+    /// # Errors
+    /// The archive itself cannot be read.
+    pub async fn next(&mut self, tell: impl Fn(WatchEvent<'_>)) -> Result<Option<NewDocument>, WatchError> {
+        while let Some((uri, next)) = self.expanded.next().await {
+            self.at = uri;
+            match next {
+                Ok(new) => return Ok(Some(new)),
+                Err(error) => self.came(Err(error), &tell)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// What came of the last one.
+    ///
+    /// # Errors
+    /// It may do later, or it was no archive's but the file itself that was refused.
+    pub fn came(
+        &mut self,
+        id: Result<String, KnowledgeError>,
+        tell: impl Fn(WatchEvent<'_>),
+    ) -> Result<(), WatchError> {
+        let error = match id {
+            Ok(id) => {
+                self.made.insert(id);
+                return Ok(());
+            }
+            Err(error) => sorted(error),
+        };
+        if self.at == self.uri || matches!(error, WatchError::Later(_)) {
+            return Err(error);
+        }
+        tell(WatchEvent::Failed(&self.at, &error));
+        self.made.insert(self.at.clone());
+        Ok(())
+    }
+
+    /// What came of all of them.
+    pub fn made(self) -> Made {
+        (!self.damaged).then_some(self.made)
     }
 }
 

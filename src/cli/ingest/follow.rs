@@ -5,15 +5,15 @@ use super::super::output::Output;
 use super::super::remote::Remote;
 use crate::app::Knowledge;
 use crate::knowledge::Priority;
-use crate::knowledge::extract::is_archive;
 use crate::knowledge::ingest::Ingest;
-use crate::knowledge::watch::{self, WATCHED, Watch, WatchError, WatchEvent, WatchSink};
+use crate::knowledge::watch::{self, Files, Made, WATCHED, Watch, WatchError, WatchEvent, WatchSink};
 use crate::shutdown::wait_for_signal;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
@@ -67,9 +67,13 @@ impl WatchSink for Here {
         watch::watched(&self.ingest, &self.collection, folder).await.map_err(watch::sorted)
     }
 
-    async fn put(&self, uri: &str, content: Bytes, metadata: Map<String, Value>) -> Result<(), WatchError> {
-        let new = watch::document(&self.collection, uri, content, metadata);
-        self.ingest.document(new, Priority::Bulk).await.map(drop).map_err(watch::sorted)
+    async fn put(&self, uri: &str, content: Bytes, metadata: Map<String, Value>) -> Result<Made, WatchError> {
+        let mut files = Files::of(&self.ingest, &self.collection, uri, content, metadata).await?;
+        while let Some(new) = files.next(|event| self.tell(event)).await? {
+            let done = self.ingest.document(new, Priority::Bulk).await;
+            files.came(done.map(|done| done.document_id), |event| self.tell(event))?;
+        }
+        Ok(files.made())
     }
 
     async fn delete(&self, id: &str) -> Result<(), WatchError> {
@@ -112,13 +116,22 @@ impl WatchSink for There {
         }
     }
 
-    async fn put(&self, uri: &str, content: Bytes, metadata: Map<String, Value>) -> Result<(), WatchError> {
-        // The server would unpack it, and its files are none of the folder's.
-        if is_archive(&content) {
-            return Err(WatchError::Refused("an archive in a watched folder is not unpacked".to_owned()));
-        }
+    async fn put(&self, uri: &str, content: Bytes, metadata: Map<String, Value>) -> Result<Made, WatchError> {
         let path = format!("{}?wait=true", self.documents());
-        self.remote.upload(&path, uri, &content, &metadata).await.map(drop).map_err(|error| sort(&*error))
+        let sent = self.remote.upload(&path, uri, &content, &metadata).await;
+        let answer = sent.map_err(|error| sort(&*error))?;
+        let mut made = HashSet::new();
+        for document in answer["documents"].as_array().into_iter().flatten() {
+            let id = document["id"].as_str().unwrap_or_default();
+            if let Some(why) = document["error"]["detail"].as_str().map(str::to_owned) {
+                if document["error"]["status"].as_u64().is_some_and(|status| status >= 500) {
+                    return Err(WatchError::Later(why));
+                }
+                self.tell(WatchEvent::Failed(id, &WatchError::Refused(why)));
+            }
+            made.insert(id.to_owned());
+        }
+        Ok(Some(made))
     }
 
     async fn delete(&self, id: &str) -> Result<(), WatchError> {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub(super) fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in files {
         zip.start_file(*name, SimpleFileOptions::default().compression_level(Some(1))).unwrap();

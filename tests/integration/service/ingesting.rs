@@ -1,5 +1,6 @@
 //! Documents from files: the command line with and without a server, the example scripts, followed folders.
 
+use super::hostile::packed;
 use super::*;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ fn docs(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-fn write(folder: &TempDir, name: &str, content: &str) {
+fn write(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) {
     let path = folder.path().join("docs").join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, content).unwrap();
@@ -209,6 +210,39 @@ async fn watch_existing_and_watch_changed() {
     soon(&service, indexed(&["docs/by-hand.md", "docs/five.md", "docs/four.md", "docs/three.md"])).await;
 }
 
+/// What came of an archive follows it, also where it changed while nobody watched.
+#[tokio::test]
+async fn a_watched_archive_is_its_files() {
+    let folder = docs(&[("one.md", "# One\n\nThe osprey dives.")]);
+    let pack = |files: &[&str]| {
+        let texts: Vec<(&str, String)> = files.iter().map(|name| (*name, format!("Of {name}."))).collect();
+        let texts: Vec<(&str, &[u8])> = texts.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
+        write(&folder, "birds.zip", packed(&texts));
+    };
+    pack(&["gull.md", "sub/tern.md"]);
+    let watched = json!([format!("{}=handbook", folder.path().join("docs").display())]).to_string();
+    let env = [("TAILRACE__LLM__PROVIDER", "extractive"), ("TAILRACE__INGEST__WATCH", watched.as_str())];
+    let mut service = Service::with(&env).await;
+    soon(&service, indexed(&["docs/birds.zip/gull.md", "docs/birds.zip/sub/tern.md", "docs/one.md"])).await;
+    pack(&["gull.md", "kite.md"]);
+    soon(&service, indexed(&["docs/birds.zip/gull.md", "docs/birds.zip/kite.md", "docs/one.md"])).await;
+    service.child.kill().await.unwrap();
+    pack(&["kite.md"]);
+    let service = Service::on(Arc::clone(&service.data), &env).await;
+    soon(&service, indexed(&["docs/birds.zip/kite.md", "docs/one.md"])).await;
+    // Damaged, it keeps what came of it before.
+    write(&folder, "birds.zip", b"PK\x03\x04 cut short");
+    write(&folder, "two.md", "# Two\n\nThe gull cries.");
+    soon(&service, {
+        let mut want = indexed(&["docs/birds.zip/kite.md", "docs/one.md", "docs/two.md"]);
+        want.insert("docs/birds.zip".to_owned(), "failed".to_owned());
+        want
+    })
+    .await;
+    std::fs::remove_file(folder.path().join("docs/birds.zip")).unwrap();
+    soon(&service, indexed(&["docs/one.md", "docs/two.md"])).await;
+}
+
 #[tokio::test]
 async fn the_command_line_follows_a_folder_with_and_without_a_server() {
     for served in [true, false] {
@@ -229,6 +263,10 @@ async fn the_command_line_follows_a_folder_with_and_without_a_server() {
         assert_eq!(until_settled(&mut lines).await, ["indexed docs/two.md"]);
         std::fs::remove_file(folder.path().join("docs/one.md")).unwrap();
         assert_eq!(until_settled(&mut lines).await, ["deleted docs/one.md"]);
+        write(&folder, "all.zip", packed(&[("a.md", b"The kite hovers."), ("b.md", b"The kite hovers.")]));
+        assert_eq!(until_settled(&mut lines).await, ["indexed docs/all.zip"]);
+        write(&folder, "all.zip", packed(&[("b.md", b"The kite hovers.")]));
+        assert_eq!(until_settled(&mut lines).await, ["deleted docs/all.zip/a.md", "indexed docs/all.zip"]);
         let pid = child.id().unwrap().to_string();
         assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
         let ended = tokio::time::timeout(PATIENCE, child.wait()).await.unwrap().unwrap();
@@ -237,7 +275,7 @@ async fn the_command_line_follows_a_folder_with_and_without_a_server() {
             Some(service) => service,
             None => Service::on(data, &[("TAILRACE__LLM__PROVIDER", "extractive")]).await,
         };
-        assert!(service.search("default", "osprey").await.iter().all(|hit| hit["uri"] == "docs/two.md"));
+        assert!(service.search("default", "osprey").await.iter().all(|hit| hit["uri"] != "docs/one.md"));
         assert_eq!(service.search("default", "gull").await[0]["uri"], "docs/two.md");
     }
 }
