@@ -2,10 +2,10 @@
 //! who add a provider or report a fault. The output is a contract (API.md section 4), so it has its
 //! own wire form here.
 
-use crate::llm::StreamEvent;
 use crate::llm::anthropic::wire::AnthropicDecoder;
 use crate::llm::decode::{AnswerDecoder, WireDecoder};
 use crate::llm::openai::wire::OpenAiDecoder;
+use crate::llm::{Done, StreamEvent};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{self, Read, Write};
@@ -82,6 +82,7 @@ fn line(event: &StreamEvent) -> Line<'_> {
         StreamEvent::ToolCallStart { id, name, index } => Line::ToolCallStart { id, name, index: *index },
         StreamEvent::ToolCallArgumentsDelta { index, delta } => Line::ToolCallArgumentsDelta { index: *index, delta },
         StreamEvent::ToolCallComplete { index } => Line::ToolCallComplete { index: *index },
+        StreamEvent::Done(Done { refused: Some(why), .. }) => Line::Error(why),
         StreamEvent::Done(done) => Line::Done {
             input_tokens: done.usage.input_tokens,
             output_tokens: done.usage.output_tokens,

@@ -59,9 +59,14 @@ pub fn native(round: &RoundRecord, frame: &Frame) -> Vec<ChatMessage> {
     let mut results = Vec::new();
     let mut notes = String::new();
     for call in &round.calls {
-        let Some(arguments) = call.arguments.clone() else {
-            notes.push_str(&format!("{}\n", answer(call, frame)));
-            continue;
+        let arguments = match (&call.arguments, &round.raw) {
+            (Some(arguments), _) => arguments.clone(),
+            // In the provider's own form it stands with none, and wants its result like the others.
+            (None, Some(_)) => Arguments::new(),
+            (None, None) => {
+                notes.push_str(&format!("{}\n", answer(call, frame)));
+                continue;
+            }
         };
         tool_calls.push(ToolCall { id: call.call_id.clone(), name: call.name.clone(), arguments });
         results.push(ToolResult {
@@ -71,10 +76,7 @@ pub fn native(round: &RoundRecord, frame: &Frame) -> Vec<ChatMessage> {
             content: answer(call, frame),
         });
     }
-    // A message in the provider's own form names every call of the round; with one left out it would
-    // ask for a result that cannot be given.
-    let raw = round.raw.clone().filter(|_| notes.is_empty());
-    let said = AssistantMessage { text: round.text.clone(), tool_calls, raw };
+    let said = AssistantMessage { text: round.text.clone(), tool_calls, raw: round.raw.clone() };
     let mut messages = vec![ChatMessage::Assistant(said)];
     if let Some(last) = results.last_mut() {
         last.content.push_str(&closing);
@@ -182,7 +184,6 @@ mod tests {
     fn native_results_stand_in_the_tool_role_and_a_broken_call_in_a_note() {
         let mut record = round();
         record.calls[1].arguments = None;
-        record.raw = Some(RawMessage { provider: "anthropic".into(), content: serde_json::json!([]) });
         let messages = native(&record, &Frame::random());
         let [ChatMessage::Assistant(said), ChatMessage::ToolResults(results), ChatMessage::User(note)] =
             messages.as_slice()
@@ -190,9 +191,16 @@ mod tests {
             panic!("{messages:?}")
         };
         assert_eq!(said.tool_calls.len(), 2);
-        assert!(said.raw.is_none());
         assert_eq!(results.iter().map(|r| (r.name.as_str(), r.ok)).collect::<Vec<_>>(), [("b", true), ("c", false)]);
         assert!(note.contains("a failed"), "{note}");
+        // In the provider's own form the call stands, and is answered like the others.
+        record.raw = Some(RawMessage { provider: "anthropic".into(), content: serde_json::json!([]) });
+        let messages = native(&record, &Frame::random());
+        let [ChatMessage::Assistant(said), ChatMessage::ToolResults(results)] = messages.as_slice() else {
+            panic!("{messages:?}")
+        };
+        assert!(said.raw.is_some());
+        assert_eq!(results.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["b", "a", "c"]);
     }
 
     #[test]

@@ -175,12 +175,8 @@ impl TurnState<'_> {
             };
             match event {
                 Some(StreamEvent::Done(done)) => {
-                    self.seal_rest("the call was not completed");
+                    self.seal_rest(done.refused.as_deref().unwrap_or("the call was not completed"));
                     return Ok(done);
-                }
-                Some(StreamEvent::Error(error)) if error.kind == LlmErrorKind::Arguments => {
-                    self.seal_rest(&error.message);
-                    return Ok(Done { usage: Usage::default(), stop: Stop::Tools, message: None });
                 }
                 Some(StreamEvent::Error(error)) => return Err(error),
                 Some(event) => self.take(event),

@@ -3,7 +3,7 @@
 //! whatever the vendor's decoder or the wire does.
 
 use super::sse::{SseDecoder, SseEvent};
-use super::{LlmError, LlmErrorKind, Stop, StreamEvent};
+use super::{LlmError, LlmErrorKind, Stop, StreamEvent, one_line};
 use serde_json::{Map, Value};
 
 /// The third step: one vendor's events.
@@ -47,12 +47,9 @@ pub fn why_refused(arguments: &str, stop: Stop) -> Option<String> {
     Some(format!("are no JSON object{place}{cut}"))
 }
 
-/// The one error for all calls of an answer that are refused; each entry says which and why.
-pub fn refuse(refused: &[String]) -> Result<(), LlmError> {
-    if refused.is_empty() {
-        return Ok(());
-    }
-    Err(LlmError::new(LlmErrorKind::Arguments, format!("arguments {}", refused.join("; "))))
+/// One sentence for all calls of an answer that are refused; each entry says which and why.
+pub fn refuse(refused: &[String]) -> Option<String> {
+    (!refused.is_empty()).then(|| one_line(&format!("arguments {}", refused.join("; "))))
 }
 
 #[derive(Debug)]

@@ -47,10 +47,15 @@ impl LlmProvider for Extractive {
     }
 
     async fn stream(&self, messages: &[ChatMessage]) -> Result<EventStream, LlmError> {
-        let text = reply(messages);
+        let turn = Turn::read(messages);
+        let mut text = reply(&turn);
+        if turn.has_spoken() {
+            // Clients show the rounds of a turn as one text.
+            text.insert_str(0, "\n\n");
+        }
         let events: Vec<StreamEvent> = deltas(&text)
             .map(|delta| StreamEvent::Delta(delta.to_owned()))
-            .chain([StreamEvent::Done(Done { usage: Usage::default(), stop: Stop::End, message: None })])
+            .chain([StreamEvent::Done(Done { usage: Usage::default(), stop: Stop::End, message: None, refused: None })])
             .collect();
         // Others get their turn between two deltas: a client sees a stream, and may leave.
         let paced = stream::iter(events).then(|event| async {
@@ -61,9 +66,8 @@ impl LlmProvider for Extractive {
     }
 }
 
-/// What it says to these messages. Pure.
-fn reply(messages: &[ChatMessage]) -> String {
-    let turn = Turn::read(messages);
+/// What it says next in this turn. Pure.
+fn reply(turn: &Turn) -> String {
     let may_call = |tool: &str| turn.may_call && turn.offers(tool) && !turn.called(tool);
     if let Some(url) = turn.url().filter(|_| may_call(FETCH)) {
         return format!("I will read that page first.\n{}\nThen I will answer from it.", call(FETCH, "url", url));
@@ -75,7 +79,7 @@ fn reply(messages: &[ChatMessage]) -> String {
             call(SEARCH, "query", &query)
         );
     }
-    answer(&turn)
+    answer(turn)
 }
 
 /// A call as the grammar wants it. No text can end the block early: `<` and `>` are escaped in the JSON.

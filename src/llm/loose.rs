@@ -125,10 +125,14 @@ pub fn take_text(value: &mut Value, key: &str) -> String {
     }
 }
 
-/// The count under `key`. A total only ever grows, so a zero says nothing.
+/// The largest whole number that every reader of JSON takes as it is, 2^53 - 1.
+const LARGEST: u64 = (1 << 53) - 1;
+
+/// The count under `key`. A total only ever grows, so a zero says nothing, and nothing has an absurd one.
 pub fn total(value: &Value, key: &str) -> Option<u64> {
     let value = value.get(key)?;
-    value.as_u64().or_else(|| value.as_f64().filter(|n| *n >= 1.0).map(|n| n as u64)).filter(|n| *n > 0)
+    let total = value.as_u64().or_else(|| value.as_f64().filter(|n| *n >= 1.0).map(|n| n as u64))?;
+    (1..=LARGEST).contains(&total).then_some(total)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The port to language models: what a provider must do, what it sends, how it fails.
-//! To add one: a folder beside `openai/`, one arm in `app.rs`, one recording in `tests/data/`.
+//! To add one: a folder beside `openai/`, one arm in `app/providers.rs`, one recording in `tests/data/`.
 
 mod answer;
 pub mod anthropic;
@@ -26,8 +26,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One answer as it arrives. It ends with exactly one [`StreamEvent::Done`] or [`StreamEvent::Error`]
-/// (but for `LlmErrorKind::Arguments`, see there). Dropping it stops the provider.
+/// One answer as it arrives. It ends with exactly one [`StreamEvent::Done`] or [`StreamEvent::Error`]. Dropping it stops
+/// the provider.
 pub type EventStream = BoxStream<'static, StreamEvent>;
 
 #[async_trait]
@@ -117,6 +117,9 @@ pub struct Done {
     pub stop: Stop,
     /// The whole assistant message in the provider's own form, where it has to go back unchanged.
     pub message: Option<RawMessage>,
+    /// Which native calls cannot run because their arguments are broken, and why. Not a provider failure: the model is
+    /// told, and the turn goes on.
+    pub refused: Option<String>,
 }
 
 /// Why the model stopped.
@@ -167,9 +170,6 @@ pub enum LlmErrorKind {
     Decode,
     /// The stream was cut: no end mark and no finish reason.
     Interrupted,
-    /// A native call's arguments are broken. Not a provider failure: the call is refused, the model
-    /// is told, and the turn goes on.
-    Arguments,
 }
 
 impl LlmErrorKind {
@@ -191,7 +191,6 @@ impl LlmErrorKind {
             Self::Transport => "provider_unreachable",
             Self::Decode => "provider_protocol",
             Self::Interrupted => "provider_truncated",
-            Self::Arguments => "bad_arguments",
         }
     }
 }
@@ -199,7 +198,10 @@ impl LlmErrorKind {
 impl LlmError {
     /// Line breaks in `message` become spaces: it is shown on one line.
     pub fn new(kind: LlmErrorKind, message: impl AsRef<str>) -> Self {
-        let message = message.as_ref().split_whitespace().collect::<Vec<_>>().join(" ");
-        Self { kind, message, retry_after: None }
+        Self { kind, message: one_line(message.as_ref()), retry_after: None }
     }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -64,6 +64,7 @@ impl Resilient {
             attempt: 0,
             retries: 0,
             wait: Duration::ZERO,
+            last: None,
             answer: None,
             begun: false,
         };
@@ -131,6 +132,8 @@ struct Asking {
     retries: u32,
     /// Before the next request.
     wait: Duration,
+    /// What this link failed with before.
+    last: Option<String>,
     answer: Option<EventStream>,
     /// Something of the answer has left.
     begun: bool,
@@ -173,9 +176,12 @@ impl Asking {
     async fn open(&mut self) -> Result<EventStream, LlmError> {
         tokio::time::sleep(std::mem::take(&mut self.wait)).await;
         let link = self.links[self.at].clone();
-        if let Err(rest) = self.breaker().admit(Instant::now()) {
+        let admitted = self.breaker().admit(Instant::now());
+        if let Err(rest) = admitted {
             let id = link.provider.id();
-            let message = format!("{id} has failed too often: it is not asked for {} s", rest.as_secs() + 1);
+            let why = format!("{id} has failed too often: it is not asked for {} s", rest.as_secs() + 1);
+            // What it said to this very request says more.
+            let message = self.last.take().map_or(why.clone(), |last| format!("{last}; {why}"));
             return Err(LlmError { retry_after: Some(rest), ..LlmError::new(LlmErrorKind::Unavailable, message) });
         }
         self.attempt += 1;
@@ -187,10 +193,6 @@ impl Asking {
 
     /// What follows a failure: the same link again, the next one, or the error itself.
     fn after(&mut self, error: LlmError) -> StreamEvent {
-        if error.kind == LlmErrorKind::Arguments {
-            // The model's mistake, not the upstream's.
-            return StreamEvent::Error(error);
-        }
         self.breaker().failed(error.kind, Instant::now());
         if self.begun {
             return StreamEvent::Error(error);
@@ -198,6 +200,7 @@ impl Asking {
         if let Some(wait) = retry::wait(self.retries + 1, self.max_retries, &error, rand::random()) {
             self.retries += 1;
             self.wait = wait;
+            self.last = Some(error.message.clone());
             return StreamEvent::Retry { attempt: self.attempt, after: wait, error };
         }
         // What is wrong with the request is wrong everywhere.
@@ -208,6 +211,7 @@ impl Asking {
                 let message = format!("{}; now asking {id} ({model})", error.message);
                 self.at += 1;
                 self.retries = 0;
+                self.last = None;
                 StreamEvent::Retry {
                     attempt: self.attempt,
                     after: Duration::ZERO,

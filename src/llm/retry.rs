@@ -33,15 +33,7 @@ mod tests {
         for kind in [Kind::RateLimited, Kind::Overloaded, Kind::Transport, Kind::Interrupted] {
             assert_eq!(all(kind), [ms(500), ms(1000), ms(2000), None], "{kind:?}");
         }
-        for kind in [
-            Kind::Auth,
-            Kind::Quota,
-            Kind::BadRequest,
-            Kind::ContextTooLong,
-            Kind::Decode,
-            Kind::Arguments,
-            Kind::Unavailable,
-        ] {
+        for kind in [Kind::Auth, Kind::Quota, Kind::BadRequest, Kind::ContextTooLong, Kind::Decode, Kind::Unavailable] {
             assert_eq!(all(kind), [None; 4], "{kind:?}");
         }
     }

@@ -7,7 +7,7 @@
 use crate::llm::decode::{MAX_CALLS, MAX_KEPT_BYTES, MAX_LABEL, refuse, too_long, why_refused};
 use crate::llm::loose::{Halves, take_text, text};
 use crate::llm::{LlmError, Stop, StreamEvent};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 #[derive(Debug)]
 struct Block {
@@ -163,8 +163,8 @@ impl Blocks {
         }
     }
 
-    /// The message is whole: calls that are still open complete or are refused.
-    pub fn settle(&mut self, stop: Stop, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+    /// The message is whole: calls that are still open complete or are refused. Which are refused, and why.
+    pub fn settle(&mut self, stop: Stop, out: &mut Vec<StreamEvent>) -> Option<String> {
         let mut refused = Vec::new();
         for block in &mut self.blocks {
             let Content::Tool(tool) = &mut block.content else { continue };
@@ -281,7 +281,8 @@ impl Content {
                 Some(json!({"type": "thinking", "thinking": thinking, "signature": signature}))
             }
             Self::Tool(Tool { id, name, arguments, .. }) => {
-                let input = serde_json::from_str(&arguments).unwrap_or_else(|_| json!({}));
+                // The provider takes objects only; what was sent instead stands in the call's result.
+                let input: Map<String, Value> = serde_json::from_str(&arguments).unwrap_or_default();
                 Some(json!({"type": "tool_use", "id": id, "name": name, "input": input}))
             }
             Self::Other { mut start, input } => {

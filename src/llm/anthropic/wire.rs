@@ -101,14 +101,11 @@ impl AnthropicDecoder {
     fn done(&mut self, out: &mut Vec<StreamEvent>) {
         self.blocks.flush(out);
         let stop = self.stop.unwrap_or(Stop::End);
-        if let Err(error) = self.blocks.settle(stop, out) {
-            out.push(StreamEvent::Error(error));
-            return;
-        }
+        let refused = self.blocks.settle(stop, out);
         let stop = if stop == Stop::End && self.blocks.has_calls() { Stop::Tools } else { stop };
         let content = std::mem::take(&mut self.blocks).into_message();
         let message = (!content.is_empty()).then(|| RawMessage { provider: ID.into(), content: content.into() });
-        out.push(StreamEvent::Done(Done { usage: self.usage, stop, message }));
+        out.push(StreamEvent::Done(Done { usage: self.usage, stop, message, refused }));
     }
 }
 

@@ -2,6 +2,7 @@
 //! cut at every byte, and in pieces between. (`sse/tests.rs` tries every split of small bodies.)
 
 use super::*;
+use crate::llm::Done;
 use crate::llm::anthropic::wire::AnthropicDecoder;
 use crate::llm::openai::wire::OpenAiDecoder;
 use serde_json::json;
@@ -46,6 +47,7 @@ fn in_words(events: &[StreamEvent]) -> Vec<Value> {
                 json!({"ToolCallArgumentsDelta": {"index": index, "delta": delta}})
             }
             StreamEvent::ToolCallComplete { index } => json!({"ToolCallComplete": {"index": index}}),
+            StreamEvent::Done(Done { refused: Some(why), .. }) => json!({"Error": why}),
             StreamEvent::Done(done) => json!({"Done": {
                 "input_tokens": done.usage.input_tokens, "output_tokens": done.usage.output_tokens,
             }}),

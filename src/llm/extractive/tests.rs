@@ -32,11 +32,11 @@ fn found(passages: &[Passage]) -> String {
 fn rounds(question: &[ChatMessage], answers: &[String]) -> Vec<String> {
     let mut messages = vec![ChatMessage::System(TOOLS.to_owned())];
     messages.extend_from_slice(question);
-    let mut spoken = vec![reply(&messages)];
+    let mut spoken = vec![reply(&Turn::read(&messages))];
     for answer in answers {
         messages.push(said(spoken.last().unwrap()));
         messages.push(results(&[answer], "Now write one revised answer."));
-        spoken.push(reply(&messages));
+        spoken.push(reply(&Turn::read(&messages)));
     }
     spoken
 }
@@ -105,7 +105,7 @@ fn it_is_honest_about_failures_and_finding_nothing() {
 fn it_does_not_call_what_is_not_offered_or_would_be_refused() {
     let question = user("Who built https://bridge.test ?");
     let without = [ChatMessage::System("You answer questions.".into()), question.clone()];
-    assert_eq!(reply(&without), "I found nothing about that in the knowledge base.");
+    assert_eq!(reply(&Turn::read(&without)), "I found nothing about that in the knowledge base.");
     let last = [
         ChatMessage::System(TOOLS.into()),
         question,
@@ -115,7 +115,7 @@ fn it_does_not_call_what_is_not_offered_or_would_be_refused() {
             "This is the last round: no further call will run.",
         ),
     ];
-    assert_eq!(reply(&last), "fetch_url failed: 404\n\nI found nothing about that in the knowledge base.");
+    assert_eq!(reply(&Turn::read(&last)), "fetch_url failed: 404\n\nI found nothing about that in the knowledge base.");
 }
 
 #[test]
@@ -157,6 +157,10 @@ async fn it_streams_small_deltas_and_one_end() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(text, reply(&messages));
+    assert_eq!(text, reply(&Turn::read(&messages)));
     assert!(deltas.len() > 3);
+    // Its next round is a paragraph of its own.
+    let next = [&messages[..], &[said(&text), results(&[&found(&[])], "Now answer.")]].concat();
+    let first = Extractive.stream(&next).await.unwrap().next().await.unwrap();
+    assert!(matches!(&first, StreamEvent::Delta(delta) if delta.starts_with("\n\nI found")), "{first:?}");
 }

@@ -55,6 +55,11 @@ impl Turn {
         turn
     }
 
+    /// Whether this is not its first round.
+    pub(super) fn has_spoken(&self) -> bool {
+        !self.said.is_empty()
+    }
+
     /// Whether the instructions name the tool.
     pub(super) fn offers(&self, tool: &str) -> bool {
         self.instructions.contains(tool)

@@ -127,7 +127,7 @@ impl Generator {
             output_tokens: said.len() as u64,
             cache_read_tokens: reused as u64,
         };
-        Ok(Done { usage, stop, message: None })
+        Ok(Done { usage, stop, message: None, refused: None })
     }
 
     /// Reads the prompt: the state after it, the scores of the next token, and how many tokens were known.

@@ -159,8 +159,8 @@ impl Calls {
         Ok(self.calls.len() - 1)
     }
 
-    /// The stream ended well: each call completes or is refused. The error names the refused ones.
-    pub fn settle(&mut self, stop: Stop, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+    /// The stream ended well: each call completes or is refused. Which are refused, and why.
+    pub fn settle(&mut self, stop: Stop, out: &mut Vec<StreamEvent>) -> Option<String> {
         let mut refused = Vec::new();
         for call in &mut self.calls {
             if let Some(rest) = call.halves.flush() {

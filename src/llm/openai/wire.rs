@@ -179,13 +179,10 @@ impl OpenAiDecoder {
     fn done(&mut self, out: &mut Vec<StreamEvent>) {
         self.flush(out);
         let stop = self.finish.unwrap_or(Stop::End);
-        if let Err(error) = self.calls.settle(stop, out) {
-            out.push(StreamEvent::Error(error));
-            return;
-        }
+        let refused = self.calls.settle(stop, out);
         // Servers that call tools and say `stop` are many.
         let stop = if stop == Stop::End && !self.calls.is_empty() { Stop::Tools } else { stop };
-        out.push(StreamEvent::Done(Done { usage: self.usage, stop, message: None }));
+        out.push(StreamEvent::Done(Done { usage: self.usage, stop, message: None, refused }));
     }
 }
 

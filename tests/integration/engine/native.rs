@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::upstream::anthropic;
+use tailrace::engine::event::RoundStop;
+use tailrace::llm::Stop;
 
 fn native() -> Given {
     Given { mode: ToolMode::Native, ..Given::default() }
@@ -101,4 +103,39 @@ async fn broken_arguments_are_a_refused_call_not_a_failed_turn() {
     assert_eq!(ran.text(), "Sorry.");
     assert!(probes.called().is_empty());
     assert!(last_user(&upstream.request(1).await).contains("refused"));
+}
+
+/// What a round used counts, and its message goes back with its thoughts, although a call of it was refused.
+#[tokio::test]
+async fn a_refused_call_costs_its_round_neither_usage_nor_thoughts() {
+    let probes = Probes::default().with("t", Act::Answer("r".into()));
+    for broken in ["{\"q\": \"half", "[1, 2]", "null"] {
+        let mut steps = vec![anthropic::start(5)];
+        steps.extend(anthropic::thinking(0, "let me see", "sig123"));
+        steps.extend([anthropic::call(1, "c1", "t"), anthropic::arguments(1, broken), anthropic::stop(1)]);
+        steps.extend(anthropic::finish("max_tokens", 9));
+        let upstream = Upstream::start([stream(steps), anthropic::answer(&["Sorry."])]).await;
+        let ran = run(&upstream, &probes, Given { anthropic: true, ..native() }).await;
+        finished(&ran, Finish::Complete);
+        assert_eq!(ran.outcomes(), ["t: bad_arguments"]);
+        let ends = ran.events.iter().filter_map(|(_, event)| match event {
+            RunnerEvent::RoundEnd { stop, usage, .. } => Some((*stop, usage.input_tokens, usage.output_tokens)),
+            _ => None,
+        });
+        let want = [(RoundStop::Model(Stop::Length), 5, 9), (RoundStop::Model(Stop::End), 7, 1)];
+        assert_eq!(ends.collect::<Vec<_>>(), want, "{broken}");
+        assert_eq!(ran.outcome.usage.input_tokens, 12);
+        let body = upstream.request(1).await.json().to_string();
+        assert!(body.contains("sig123") && body.contains("\"input\":{}"), "{body}");
+    }
+    let script = Script::stream([
+        openai::call(0, "c1", "t"),
+        openai::arguments(0, "[1]"),
+        openai::finish("tool_calls"),
+        openai::usage(20, 5),
+        openai::done(),
+    ]);
+    let upstream = Upstream::start([script, says("Sorry.")]).await;
+    let ran = run(&upstream, &probes, native()).await;
+    assert_eq!((ran.outcome.usage.input_tokens, ran.outcome.usage.output_tokens), (27, 6));
 }

@@ -217,10 +217,12 @@ async fn an_upstream_that_fails_too_often_is_left_alone_and_another_one_answers(
         ("ANTHROPIC_BASE_URL", other.base_url()),
     ];
     let service = Service::behind(&down, &env).await;
-    for asked in [4, 5, 5] {
+    // What it said itself is told also by the turn during which it is given up.
+    for (asked, why) in [(4, "down"), (5, "down"), (5, "failed too often")] {
         let frames = service.chat(json!({"message": "Hi", "retrieval": "off"})).await;
         assert_eq!((frames.text().as_str(), &frames.end()["finish"]), ("From the other one.", &json!("complete")));
-        assert!(frames.named("retry").last().unwrap()["error"].as_str().unwrap().contains("now asking anthropic"));
+        let last = frames.named("retry").last().unwrap()["error"].as_str().unwrap().to_owned();
+        assert!(last.contains("now asking anthropic") && last.contains(why), "{last}");
         assert_eq!(down.requests().len(), asked);
     }
     assert_eq!(other.requests().len(), 3);

@@ -84,10 +84,15 @@ impl Model {
                 let kinds = [LlmErrorKind::Interrupted, LlmErrorKind::Overloaded, LlmErrorKind::ContextTooLong];
                 events.push(StreamEvent::Error(LlmError::new(dice.pick(&kinds), "broken")));
             }
-            1 => events.push(StreamEvent::Error(LlmError::new(LlmErrorKind::Arguments, "broken arguments"))),
+            1 => events.push(StreamEvent::Done(Done {
+                usage,
+                stop,
+                message: None,
+                refused: Some("broken arguments".to_owned()),
+            })),
             // It just ends.
             2 => {}
-            _ => events.push(StreamEvent::Done(Done { usage, stop, message: None })),
+            _ => events.push(StreamEvent::Done(Done { usage, stop, message: None, refused: None })),
         }
         events.into_iter().map(|event| (dice.wait(), event)).collect()
     }
