@@ -77,11 +77,12 @@ async fn converse(
     signals: &mut Signals,
 ) -> Result<(), Failure> {
     if let Some(question) = args.question.take() {
-        return ask(answerer, question, &mut args, output, signals).await;
+        return ask(answerer, question, &mut args, output, signals).await?;
     }
     output.note("Ask a question; an empty line or Ctrl-D ends.");
+    let somebody_asks = std::io::stdin().is_terminal();
     loop {
-        if std::io::stdin().is_terminal() {
+        if somebody_asks {
             output.piece("> ");
         }
         let line = tokio::select! {
@@ -92,18 +93,24 @@ async fn converse(
             Some(line) if !line.trim().is_empty() => line,
             _ => return Ok(()),
         };
-        ask(answerer, question, &mut args, output, signals).await?;
+        // Who sits there may ask again; a script must not take what was said for an answer.
+        let answered = ask(answerer, question, &mut args, output, signals).await?;
+        if !somebody_asks {
+            answered?;
+        }
     }
 }
 
+/// The inner result says whether the turn came to a good end.
 async fn ask(
     answerer: &Answerer,
     question: String,
     args: &mut ChatArgs,
     output: &Output,
     signals: &mut Signals,
-) -> Result<(), Failure> {
-    let mut shown = Shown { output: *output, conversation: None, sources: Vec::new() };
+) -> Result<Result<(), Failure>, Failure> {
+    let mut shown =
+        Shown { output: *output, conversation: None, sources: Vec::new(), error: String::new(), failed: None };
     match answerer {
         Answerer::Here(app) => here(app, question, args, &mut shown, signals).await?,
         Answerer::There(remote) => {
@@ -118,8 +125,7 @@ async fn ask(
         }
     }
     args.conversation = shown.conversation.or(args.conversation);
-    shown.end();
-    Ok(())
+    Ok(shown.end().map_or(Ok(()), |why| Err(why.into())))
 }
 
 async fn here(
@@ -147,6 +153,7 @@ async fn here(
         tool_timeout: engine.config().tool_timeout,
         owner: None,
         idempotency: None,
+        asked_by: None,
     };
     let Started::New(turn) = app.turns.start(input).await? else { return Err("this turn has begun before".into()) };
     let mut reader = turn.log.from_start();
@@ -167,6 +174,10 @@ struct Shown {
     output: Output,
     conversation: Option<Uuid>,
     sources: Vec<Value>,
+    /// What the last error frame said.
+    error: String,
+    /// Why the turn came to no good end.
+    failed: Option<String>,
 }
 
 impl Shown {
@@ -180,8 +191,11 @@ impl Shown {
     fn show(&mut self, name: &str, data: &Value) {
         let output = self.output;
         let word = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
-        if name == "turn_start" {
-            self.conversation = word("conversation_id").parse().ok();
+        match name {
+            "turn_start" => self.conversation = word("conversation_id").parse().ok(),
+            "error" => self.error = word("message"),
+            "turn_end" => self.failed = failure(&word("finish"), &self.error),
+            _ => {}
         }
         if output.json() {
             return output.result(&json!({"event": name, "data": data}), "");
@@ -210,14 +224,25 @@ impl Shown {
         }
     }
 
-    fn end(self) {
+    fn end(self) -> Option<String> {
         if self.output.json() {
-            return;
+            return self.failed;
         }
         self.output.piece("\n");
         for source in &self.sources {
             let word = |key: &str| source[key].as_str().unwrap_or_default();
             self.output.note(&format!("  [{}] {} — {}", source["n"], word("title"), word("uri")));
         }
+        self.failed
+    }
+}
+
+/// Why a turn with this `finish` is not the answer that was asked for. That it was stopped by the user, or ran out of
+/// rounds, is none.
+fn failure(finish: &str, error: &str) -> Option<String> {
+    match (finish, error) {
+        ("complete" | "max_continuations" | "cancelled", _) => None,
+        (_, "") => Some(format!("the answer is not complete: {finish}")),
+        (_, error) => Some(format!("the answer is not complete: {error}")),
     }
 }

@@ -13,12 +13,13 @@ use crate::config::Config;
 use crate::knowledge::Priority;
 use crate::knowledge::base::AUTO;
 use crate::knowledge::ingest::NewDocument;
-use crate::knowledge::walk::{self, Found, FoundFile};
+use crate::knowledge::walk::{self, Found, FoundFile, Skipped};
 use bytes::Bytes;
 use clap::Args;
 use futures_util::stream::{self, StreamExt};
 use report::{Done, Report};
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -87,8 +88,14 @@ pub async fn run(config: Config, args: IngestArgs, output: &Output) -> Result<()
 }
 
 async fn walk(paths: Vec<PathBuf>, limit: u64, output: &Output) -> Result<(Vec<FoundFile>, Report<'_>), Failure> {
+    let named: HashSet<PathBuf> = paths.iter().cloned().collect();
     let Found { files, skipped } = tokio::task::spawn_blocking(move || walk::walk(&paths, limit)).await?;
-    let report = Report::new(output, files.len() as u64, skipped);
+    // What was named itself is missed.
+    let (missed, skipped): (Vec<_>, Vec<_>) = skipped.into_iter().partition(|skipped| named.contains(&skipped.path));
+    let mut report = Report::new(output, (files.len() + missed.len()) as u64, skipped);
+    for Skipped { path, why } in missed {
+        report.add(path.display().to_string(), Err(why.into()));
+    }
     Ok((files, report))
 }
 

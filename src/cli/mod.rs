@@ -18,6 +18,7 @@ use crate::config::{Config, Level, LoadArgs, Loaded, Log};
 use crate::knowledge::extract;
 use clap::{Args, Parser, Subcommand};
 use output::Output;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -107,7 +108,9 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new(cli.global.json);
-    match run(cli, &output) {
+    let done = run(cli, &output);
+    let done = done.and_then(|()| Output::lost().map_or(Ok(()), |why| Err(why.into())));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output.failure(&error.to_string());
@@ -129,9 +132,14 @@ fn log(loaded: &Loaded, serves: bool) -> Log {
 fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
     if let Command::Inspect(inspect) = &cli.command {
         let (input, out) = (std::io::stdin().lock(), std::io::stdout().lock());
-        return match inspect {
-            Inspect::Inline => Ok(inspect_inline::run(MAX_BLOCK_BYTES, input, out)?),
-            Inspect::Sse { provider, chunk_at, raw } => Ok(inspect_sse::run(*provider, chunk_at, *raw, input, out)?),
+        let shown = match inspect {
+            Inspect::Inline => inspect_inline::run(MAX_BLOCK_BYTES, input, out),
+            Inspect::Sse { provider, chunk_at, raw } => inspect_sse::run(*provider, chunk_at, *raw, input, out),
+        };
+        return match shown {
+            // Whoever reads has read enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            shown => Ok(shown?),
         };
     }
     if matches!(cli.command, Command::ExtractWorker) {

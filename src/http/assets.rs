@@ -2,8 +2,8 @@
 //! policy that lets them do nothing but talk to this server. The API knows nothing of it. Where the page
 //! has not been built there is one that says how to.
 
+use super::body::Path;
 use axum::Router;
-use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;

@@ -1,12 +1,17 @@
-//! Request bodies and queries, read strictly: the right media type, within the limit, no unknown field.
+//! Request bodies, queries and paths, read strictly: the right media type, within the limit, no unknown field, and an
+//! object where one is wanted.
 
 use super::problem::Problem;
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{self, FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use std::fmt;
+use std::marker::PhantomData;
 
 /// The largest request body, put into the request's extensions by the router.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +106,7 @@ pub fn too_large(limit: usize) -> Problem {
 /// JSON to `T`; the problem names the field.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    let Object(value) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner();
         if inner.is_data() {
@@ -119,11 +124,50 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 /// The same from a value.
 pub fn from_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
+    let read = serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let field = if path == "." { String::new() } else { format!("field `{path}`: ") };
         Problem::unprocessable("invalid_field", format!("{field}{}", error.into_inner()))
-    })
+    });
+    read.map(|Object(value)| value)
+}
+
+/// What is read from an object only. Without it a list of the right values would do, too, and clients could come to
+/// depend on the order of fields in the source.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfMap<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for OfMap<T> {
+            type Value = T;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        deserializer.deserialize_map(OfMap(PhantomData)).map(Self)
+    }
+}
+
+/// Parts of the path; what cannot be one (bytes that are no UTF-8) is nobody's.
+pub struct Path<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = extract::Path::<T>::from_request_parts(parts, state).await;
+        path.map(|path| Self(path.0))
+            .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "invalid_path", error.body_text()))
+    }
 }
 
 /// A query string; an unknown or wrong parameter is refused with its name.
@@ -136,4 +180,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryOf<T> {
         let query = Query::<T>::from_request_parts(parts, state).await;
         query.map(|q| Self(q.0)).map_err(|e| Problem::unprocessable("invalid_parameter", e.body_text()))
     }
+}
+
+/// How many entries of a list were asked for: `usual` where nothing is said, and 422 beyond 1 to `most`.
+pub fn page_limit(asked: Option<u32>, usual: u32, most: u32) -> Result<u32, Problem> {
+    let limit = asked.unwrap_or(usual);
+    if !(1..=most).contains(&limit) {
+        return Err(Problem::unprocessable("invalid_parameter", format!("parameter `limit`: 1 to {most}")));
+    }
+    Ok(limit)
 }

@@ -1,6 +1,6 @@
 //! `POST /api/v1/chat`: one turn, streamed as SSE or answered as one object.
 
-use super::body::HashedJson;
+use super::body::{HashedJson, Object};
 use super::caller::Caller;
 use super::problem::Problem;
 use super::sse;
@@ -49,7 +49,7 @@ pub struct ChatRequest {
     retrieval: RetrievalWire,
     reasoning_effort: Option<EffortWire>,
     #[serde(default)]
-    limits: LimitsWire,
+    limits: Object<LimitsWire>,
     #[serde(default)]
     on_disconnect: OnDisconnect,
     #[serde(default = "yes")]
@@ -143,9 +143,11 @@ pub async fn begin(
     app: &AppState,
     caller: &Caller,
     request: ChatRequest,
+    socket: Uuid,
 ) -> Result<(Arc<Live>, Option<DropGuard>), Problem> {
     let on_disconnect = request.on_disconnect;
-    match app.turns.start(check(app, caller, request).await?).await? {
+    let input = TurnInput { asked_by: Some(socket), ..check(app, caller, request).await? };
+    match app.turns.start(input).await? {
         Started::New(turn) => {
             let guard = on_disconnect.guard(&turn);
             Ok((turn, guard))
@@ -233,7 +235,7 @@ async fn check(app: &AppState, caller: &Caller, request: ChatRequest) -> Result<
         }
     };
     let tools = tools(app, request.tools)?;
-    let (limits, tool_timeout) = request.limits.lower(app)?;
+    let (limits, tool_timeout) = request.limits.0.lower(app)?;
     Ok(TurnInput {
         message: request.message,
         conversation_id: request.conversation_id,
@@ -252,6 +254,7 @@ async fn check(app: &AppState, caller: &Caller, request: ChatRequest) -> Result<
         tool_timeout,
         owner: caller.key_id().map(str::to_owned),
         idempotency: None,
+        asked_by: None,
     })
 }
 

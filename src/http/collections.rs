@@ -1,14 +1,15 @@
 //! Collections: list, make, look at, delete.
 
-use super::body::{self, JsonBody};
+use super::body::{self, JsonBody, Path};
 use super::caller::Caller;
 use super::problem::Problem;
 use super::state::AppState;
 use crate::knowledge::base::AUTO;
 use crate::knowledge::error::KnowledgeError;
 use crate::knowledge::ingest::{NewCollectionOptions, Reindexing};
+use crate::knowledge::keyword::Language;
 use crate::storage::collections::{self, Collection};
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -138,10 +139,30 @@ async fn create(
         let detail = format!("field `keep_versions`: {keep_versions} is not within 1 to {MAX_KEEP_VERSIONS}");
         return Err(Problem::unprocessable("invalid_field", detail));
     }
-    let language = new.language.unwrap_or_else(|| AUTO.to_owned());
+    let language = new.language.clone().unwrap_or_else(|| AUTO.to_owned());
     let options = NewCollectionOptions { language, embedding_model: new.embedding_model, keep_versions };
+    let was_there = collections::find(&app.base.db, &new.name).await?.is_some_and(|c| !c.deleting);
     let made = app.ingest.create_collection_with(&new.name, options).await?;
-    Ok((StatusCode::CREATED, Json(made.into())))
+    if !was_there {
+        return Ok((StatusCode::CREATED, Json(made.into())));
+    }
+    // It is what was asked for, or the client is told that it is not.
+    let other = |field: &str, is: &str| {
+        let detail = format!("collection `{}` is there with another `{field}`: {is}", new.name);
+        Err(Problem::new(StatusCode::CONFLICT, "collection_exists", detail))
+    };
+    if new.keep_versions.is_some_and(|asked| asked != made.keep_versions) {
+        return other("keep_versions", &made.keep_versions.to_string());
+    }
+    if new.language.is_some_and(|asked| !same_language(&asked, &made.language)) {
+        return other("language", &made.language);
+    }
+    Ok((StatusCode::OK, Json(made.into())))
+}
+
+/// Whether a language is the one that is stored by its name.
+fn same_language(asked: &str, stored: &str) -> bool {
+    asked == stored || asked.parse::<Language>().is_ok_and(|language| language.name() == stored)
 }
 
 async fn delete(State(app): State<AppState>, Path(name): Path<String>) -> Result<StatusCode, Problem> {

@@ -1,6 +1,6 @@
 //! Conversations: list and find, rename, delete, and their messages.
 
-use super::body::{JsonBody, QueryOf};
+use super::body::{self, JsonBody, Path, QueryOf};
 use super::caller::Caller;
 use super::problem::Problem;
 use super::state::AppState;
@@ -11,7 +11,7 @@ use crate::storage::messages::{MessageStatus, StoredMessage, StoredRole};
 use crate::storage::{conversations, messages};
 use crate::turns::Owner;
 use crate::turns::history::invented;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
@@ -63,10 +63,7 @@ async fn list(
     caller: Caller,
     QueryOf(params): QueryOf<ListParams>,
 ) -> Result<Json<Value>, Problem> {
-    let limit = params.limit.unwrap_or(PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Problem::unprocessable("invalid_parameter", format!("parameter `limit`: 1 to {MAX_PAGE}")));
-    }
+    let limit = body::page_limit(params.limit, PAGE, MAX_PAGE)?;
     let before = params.after.as_deref().map(read_cursor).transpose()?;
     let query = ListQuery { owner: caller.key_id().map(str::to_owned), q: params.q, before, limit };
     let found = conversations::list(&app.base.db, &query).await?;

@@ -1,6 +1,6 @@
 //! Documents: list, look at, delete. Putting them in is in `upload.rs`.
 
-use super::body::{JsonBody, QueryOf};
+use super::body::{self, JsonBody, Path, QueryOf};
 use super::caller::Caller;
 use super::problem::Problem;
 use super::state::AppState;
@@ -12,8 +12,8 @@ use crate::storage::conversations;
 use crate::storage::documents::{self, DocumentKey, DocumentStatus, StoredDocument};
 use crate::storage::jobs::Job;
 use crate::storage::versions::{self, VersionInShort};
-use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::header;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -145,10 +145,7 @@ async fn list(
     QueryOf(params): QueryOf<ListParams>,
 ) -> Result<Json<Value>, Problem> {
     app.collection(&collection).await?;
-    let limit = params.limit.unwrap_or(PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Problem::unprocessable("invalid_parameter", format!("parameter `limit`: 1 to {MAX_PAGE}")));
-    }
+    let limit = body::page_limit(params.limit, PAGE, MAX_PAGE)?;
     let found = documents::list(&app.base.db, &collection, params.after.as_deref(), limit).await?;
     let next = (found.len() == limit as usize).then(|| found.last().map(|d| d.key.id.clone())).flatten();
     let found = with_jobs(&app, &collection, found).await?;
@@ -309,14 +306,20 @@ async fn content(
     Path((collection, id)): Path<(String, String)>,
     QueryOf(params): QueryOf<ContentParams>,
 ) -> Result<impl IntoResponse, Problem> {
-    let key = load(&app, &caller, collection, id).await?.key;
+    let found = load(&app, &caller, collection, id).await?;
     let content = match params.version {
-        None => documents::content(&app.base.db, &key).await?.unwrap_or_default(),
-        Some(version) => versions::content(&app.base.db, &key, version)
+        None => documents::content(&app.base.db, &found.key).await?.ok_or_else(|| no_text(&found))?,
+        Some(version) => versions::content(&app.base.db, &found.key, version)
             .await?
             .ok_or_else(|| Problem::not_found("version", &version.to_string()))?,
     };
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], content))
+}
+
+/// No version of it has been ingested.
+fn no_text(document: &StoredDocument) -> Problem {
+    let detail = format!("document `{}` has no text: it is {}", document.key.id, document.status.as_str());
+    Problem::new(StatusCode::CONFLICT, "no_live_version", detail)
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,7 @@
 //! A conversation as a file to keep: Markdown for people, JSON for programs. What stands for nothing (tool blocks,
 //! numbers that no source has) is left out; the log keeps the model's own words.
 
-use super::body::QueryOf;
+use super::body::{Path, QueryOf};
 use super::caller::Caller;
 use super::conversations::{ConversationWire, MessageWire, known_numbers, load};
 use super::problem::Problem;
@@ -11,7 +11,7 @@ use crate::message::sources::Source;
 use crate::storage::conversations::Conversation;
 use crate::storage::messages::{self, MessageStatus, StoredMessage, StoredRole};
 use crate::turns::history::said;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;

@@ -1,7 +1,7 @@
 //! Jobs: what became of documents that were accepted; followed, cancelled, tried again. A key sees its own, in the
 //! collections that it may use.
 
-use super::body::QueryOf;
+use super::body::{self, Path, QueryOf};
 use super::caller::Caller;
 use super::problem::Problem;
 use super::sse;
@@ -9,7 +9,7 @@ use super::state::AppState;
 use crate::storage::jobs::{Job, JobFilter, JobStatus, Retried};
 use crate::turns::Owner;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -97,10 +97,7 @@ async fn list(
     caller: Caller,
     QueryOf(params): QueryOf<ListParams>,
 ) -> Result<Json<Value>, Problem> {
-    let limit = params.limit.unwrap_or(PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Problem::unprocessable("invalid_parameter", format!("parameter `limit`: 1 to {MAX_PAGE}")));
-    }
+    let limit = body::page_limit(params.limit, PAGE, MAX_PAGE)?;
     let status = params.status.map(|word| JobStatus::of_word(&word).ok_or_else(unknown_status)).transpose()?;
     let collections = match params.collection {
         Some(name) => {

@@ -1,10 +1,10 @@
 //! Managed keys: make, list, revoke.
 
-use super::body::JsonBody;
+use super::body::{JsonBody, Path};
 use super::problem::Problem;
 use super::state::AppState;
 use crate::keys::{Key, KeyError, NewKey, Scope};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{delete, get};
 use axum::{Json, Router};

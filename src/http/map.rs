@@ -1,9 +1,10 @@
 //! `GET /api/v1/collections/{c}/map`: a collection drawn on a plane.
 
+use super::body::Path;
 use super::problem::Problem;
 use super::state::AppState;
 use crate::knowledge::map::{Cluster, Map, MapDocument, MapPoint};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Serialize;

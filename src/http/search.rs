@@ -1,12 +1,12 @@
 //! `POST /api/v1/collections/{c}/search`: the retrieval path without a model.
 
-use super::body::JsonBody;
+use super::body::{JsonBody, Path};
 use super::problem::Problem;
 use super::state::AppState;
 use crate::knowledge::error::KnowledgeError;
 use crate::knowledge::filter_json::filter_from_json;
 use crate::knowledge::retrieve::{Dropped, Hit, Place, SearchAnswer, SearchMode, SearchRequest};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 use jiff::Timestamp;

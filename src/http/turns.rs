@@ -1,6 +1,6 @@
 //! Turns after they have begun: look at one, follow its log, cancel it.
 
-use super::body::{JsonBody, QueryOf};
+use super::body::{JsonBody, Path, QueryOf};
 use super::caller::Caller;
 use super::problem::Problem;
 use super::sse;
@@ -8,8 +8,9 @@ use super::state::AppState;
 use crate::message::Usage;
 use crate::message::sources::Source;
 use crate::storage::messages::{CallOutcome, StoredCall};
+use crate::turns::log::Rewound;
 use crate::turns::view::TurnView;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -62,12 +63,12 @@ async fn events(
         (None, after) => after.unwrap_or(0),
     };
     let log = app.turns.log(id_of(&turn)?, caller.owner()).await?;
-    let reader = log.reader(after).ok_or_else(|| rewound(log.len(), log.text_bytes()))?;
+    let reader = log.reader(after).map_err(rewound)?;
     Ok(sse::response(reader, None, &caller))
 }
 
-/// The log ends before the frame that a reader says it has.
-pub fn rewound(last: usize, text_bytes: usize) -> Problem {
+/// The log ends before the frame that a reader says it has, or went on otherwise after a crash.
+pub fn rewound(Rewound { last, text_bytes }: Rewound) -> Problem {
     let detail = "the server stopped before those frames were stored: drop what lies beyond `last`, resume from there";
     Problem::new(StatusCode::GONE, "log_rewound", detail).with("last", last).with("text_bytes", text_bytes)
 }

@@ -1,7 +1,7 @@
 //! `POST /api/v1/collections/{c}/documents`: files as multipart, or documents as JSON. Each document is
 //! taken in or refused by itself; one bad file does not stop the others.
 
-use super::body::{self, QueryOf};
+use super::body::{self, Object, Path, QueryOf};
 use super::caller::Caller;
 use super::problem::Problem;
 use super::spool::Spool;
@@ -10,7 +10,7 @@ use crate::knowledge::identity;
 use crate::knowledge::ingest::NewDocument;
 use axum::Json;
 use axum::extract::multipart::{Multipart, MultipartError};
-use axum::extract::{FromRequest, Path, Request, State};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -155,7 +155,7 @@ fn answer(outcomes: &[Outcome], wait: bool, watermark: i64) -> Response {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonUpload {
-    documents: Vec<JsonDocument>,
+    documents: Vec<Object<JsonDocument>>,
 }
 
 #[derive(Deserialize)]
@@ -174,7 +174,7 @@ struct JsonDocument {
 async fn from_json(app: &AppState, collection: &str, bytes: &[u8]) -> Result<Vec<Sent>, Problem> {
     let upload: JsonUpload = body::parse(bytes)?;
     let mut sent = Vec::with_capacity(upload.documents.len());
-    for (i, d) in upload.documents.into_iter().enumerate() {
+    for (i, Object(d)) in upload.documents.into_iter().enumerate() {
         let known = d.id.clone().or_else(|| d.uri.clone()).unwrap_or_else(|| format!("documents[{i}]"));
         let mut new = NewDocument {
             collection: collection.to_owned(),
@@ -215,7 +215,7 @@ async fn from_multipart(app: &AppState, collection: &str, request: Request) -> R
         .await
         .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, "invalid_multipart", e.body_text()))?;
     let mut files = Vec::new();
-    let mut metadata = Map::new();
+    let mut metadata = None;
     let mut taken = 0;
     while let Some(mut part) = parts.next_field().await.map_err(broken)? {
         let name = part.name().unwrap_or_default().to_owned();
@@ -231,8 +231,13 @@ async fn from_multipart(app: &AppState, collection: &str, request: Request) -> R
         }
         match name.as_str() {
             "file" => files.push((file_name, mime, content)),
+            "metadata" if metadata.is_none() => {
+                let bytes = content.bytes().await.map_err(|error| Problem::internal(&error))?;
+                let read = body::parse::<Map<String, Value>>(&bytes);
+                metadata = Some(read.map_err(|problem| in_part("metadata", &problem))?);
+            }
             "metadata" => {
-                metadata = body::parse(&content.bytes().await.map_err(|error| Problem::internal(&error))?)?;
+                return Err(Problem::unprocessable("invalid_field", "part `metadata`: send it once, for all files"));
             }
             other => {
                 let detail = format!("part `{other}` is not known: send `file` parts and an optional `metadata` part");
@@ -240,6 +245,7 @@ async fn from_multipart(app: &AppState, collection: &str, request: Request) -> R
             }
         }
     }
+    let metadata = metadata.unwrap_or_default();
     let named = |(file_name, mime, content): (Option<String>, Option<String>, Spool)| {
         let uri = file_name.as_deref().map(client_uri).filter(|uri| !uri.is_empty());
         let Some(uri) = uri else {
@@ -257,6 +263,11 @@ async fn from_multipart(app: &AppState, collection: &str, request: Request) -> R
         Ok((new, Some(content)))
     };
     Ok(files.into_iter().map(named).collect())
+}
+
+/// What is wrong with a part of the body.
+fn in_part(part: &str, problem: &Problem) -> Problem {
+    Problem::unprocessable("invalid_field", format!("part `{part}`: {}", problem.detail))
 }
 
 fn broken(error: MultipartError) -> Problem {

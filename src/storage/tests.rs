@@ -3,7 +3,7 @@
 mod summaries;
 
 use super::messages::{CallOutcome, MessageStatus, StoredCall, StoredIngest, StoredRole};
-use super::turn_log::{Addition, Frames};
+use super::turn_log::{Addition, Ended, Frames};
 use super::turns::{Begun, Idempotency, NewTurn, Progress, StartedTurn, TurnEnd};
 use super::{Db, DbOptions, StorageError, conversations, messages, turn_log, turns};
 use crate::message::Usage;
@@ -145,7 +145,8 @@ async fn addresses_of_other_databases_are_refused_without_repeating_secrets() {
 fn turn(conversation_id: Option<Uuid>, text: &str) -> NewTurn {
     NewTurn {
         turn_id: Uuid::now_v7(),
-        conversation_id,
+        conversation_id: conversation_id.unwrap_or_else(Uuid::now_v7),
+        opens: conversation_id.is_none(),
         owner: None,
         user_text: text.to_owned(),
         replace_message_id: None,
@@ -215,6 +216,7 @@ fn end(progress: Progress) -> TurnEnd {
     TurnEnd {
         progress,
         frames: frames(1, "abcdef, end"),
+        cut_after: None,
         finish: "complete",
         fallback_reason: None,
         usage: Usage { input_tokens: 7, output_tokens: 5, cache_read_tokens: 0 },
@@ -244,8 +246,8 @@ async fn a_turn_is_stored_as_it_goes_and_ends_once() {
     assert!(turns::finish(&db, id, end(whole.clone())).await.unwrap());
     add(&db, id, frames(5, "e"), Some(Progress::default())).await;
     assert!(!turns::finish(&db, id, end(Progress::default())).await.unwrap(), "it has ended");
-    assert_eq!(turn_log::read(&db, id).await.unwrap(), frames(1, "abcdef, end"));
-    assert_eq!(turn_log::read(&db, Uuid::now_v7()).await.unwrap(), Frames::default());
+    assert_eq!(turn_log::read(&db, id).await.unwrap().frames, frames(1, "abcdef, end"));
+    assert_eq!(turn_log::read(&db, Uuid::now_v7()).await.unwrap(), Ended::default());
     let next = turn_log::next_id(&db).await.unwrap();
     turn_log::forget_before(&db, next).await.unwrap();
     assert_eq!(turn_log::next_id(&db).await.unwrap(), 1);
@@ -281,8 +283,9 @@ async fn after_a_crash_a_running_turn_is_interrupted_and_keeps_its_text() {
     let db = Db::open(&options(&folder)).await.unwrap();
     let cut = turns::cut(&db).await.unwrap();
     assert_eq!((cut.len(), cut[0].id, &cut[0].log, &cut[0].calls), (1, id, &frames(1, "so far"), &half.calls));
-    let end = TurnEnd { finish: "interrupted", ..end(Progress { text: "so far".to_owned(), ..half }) };
-    assert!(turns::finish(&db, id, end).await.unwrap());
+    let end = end(Progress { text: "so far".to_owned(), ..half });
+    assert!(turns::finish(&db, id, TurnEnd { finish: "interrupted", cut_after: Some(6), ..end }).await.unwrap());
+    assert_eq!(turn_log::read(&db, id).await.unwrap().cut_after, Some(6));
     assert!(turns::cut(&db).await.unwrap().is_empty());
     let answer = messages::history(&db, started.conversation_id).await.unwrap().remove(1);
     assert_eq!((answer.text.as_str(), answer.status), ("so far", MessageStatus::Interrupted));

@@ -22,6 +22,15 @@ pub struct Frames {
     pub bytes: Vec<u8>,
 }
 
+/// The whole log of a turn that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    pub frames: Frames,
+    /// The last frame that was stored when the process died in the middle of the turn; what follows was added at the
+    /// next start. A reader may have seen other frames with those numbers.
+    pub cut_after: Option<u64>,
+}
+
 /// What a running turn has new.
 #[derive(Clone, Debug)]
 pub struct Addition {
@@ -76,25 +85,33 @@ pub async fn forget_before(db: &Db, id: i64) -> Result<(), StorageError> {
     .await
 }
 
-/// The whole log of a turn that ends.
-pub(super) async fn insert(connection: &mut Connection, turn_id: Uuid, whole: &Frames) -> Result<(), StorageError> {
-    sqlx::query("INSERT INTO turn_log (turn_id, last_seq, at_ms, frames) VALUES ($1, $2, $3, $4)")
+/// The whole log of a turn that ends; `cut_after`: see [`Ended`].
+pub(super) async fn insert(
+    connection: &mut Connection,
+    turn_id: Uuid,
+    whole: &Frames,
+    cut_after: Option<u64>,
+) -> Result<(), StorageError> {
+    sqlx::query("INSERT INTO turn_log (turn_id, last_seq, at_ms, frames, cut_after) VALUES ($1, $2, $3, $4, $5)")
         .bind(turn_id.to_string())
         .bind(bigint(whole.last_seq))
         .bind(bigint(whole.at_ms))
         .bind(&whole.bytes)
+        .bind(cut_after.map(bigint))
         .execute(connection)
         .await?;
     Ok(())
 }
 
 /// The whole log of a turn that has ended; empty where there is none.
-pub async fn read(db: &Db, turn_id: Uuid) -> Result<Frames, StorageError> {
-    let row = sqlx::query("SELECT 1 AS first_seq, last_seq, at_ms, frames FROM turn_log WHERE turn_id = $1")
+pub async fn read(db: &Db, turn_id: Uuid) -> Result<Ended, StorageError> {
+    let row = sqlx::query("SELECT 1 AS first_seq, last_seq, at_ms, frames, cut_after FROM turn_log WHERE turn_id = $1")
         .bind(turn_id.to_string())
         .fetch_optional(db.readers())
         .await?;
-    Ok(row.as_ref().map(frames).transpose()?.unwrap_or_default())
+    let Some(row) = row else { return Ok(Ended::default()) };
+    let cut_after = get::<Option<i64>>(&row, "cut_after")?.and_then(|seq| u64::try_from(seq).ok());
+    Ok(Ended { frames: frames(&row)?, cut_after })
 }
 
 /// What had become durable of a turn that was cut, as one.

@@ -19,8 +19,9 @@ use uuid::Uuid;
 #[derive(Clone, Debug)]
 pub struct NewTurn {
     pub turn_id: Uuid,
-    /// `None`: a new conversation.
-    pub conversation_id: Option<Uuid>,
+    pub conversation_id: Uuid,
+    /// The conversation begins with this turn.
+    pub opens: bool,
     /// Id of the API key, where one was given.
     pub owner: Option<String>,
     pub user_text: String,
@@ -79,6 +80,8 @@ pub struct TurnEnd {
     pub progress: Progress,
     /// All its frames, `turn_end` last.
     pub frames: Frames,
+    /// See [`turn_log::Ended::cut_after`].
+    pub cut_after: Option<u64>,
     /// `complete`, `max_continuations`, `cancelled`, `provider_error`, `timeout` or `interrupted`.
     pub finish: &'static str,
     pub fallback_reason: Option<&'static str>,
@@ -107,8 +110,7 @@ pub struct StoredTurn {
     pub ended: Option<Timestamp>,
 }
 
-/// Stores the user's message and an empty, running answer; with `conversation_id: None` the
-/// conversation too.
+/// Stores the user's message and an empty, running answer; with `opens` the conversation too.
 ///
 /// # Errors
 /// [`StorageError::NotFound`] for an unknown conversation or message to replace;
@@ -161,20 +163,13 @@ async fn known(connection: &mut Connection, turn: &NewTurn, key: &Idempotency) -
 
 async fn start_rows(connection: &mut Connection, turn: NewTurn) -> Result<StartedTurn, StorageError> {
     let now = now_ms();
-    let conversation_id = match turn.conversation_id {
-        Some(id) => {
-            if !conversations::touch(connection, id, now).await? {
-                return Err(StorageError::NotFound { what: "conversation", id: id.to_string() });
-            }
-            id
-        }
-        None => {
-            let id = Uuid::now_v7();
-            let title = conversations::title_from(&turn.user_text);
-            conversations::insert(connection, id, turn.owner.as_deref(), &title, now).await?;
-            id
-        }
-    };
+    let conversation_id = turn.conversation_id;
+    if turn.opens {
+        let title = conversations::title_from(&turn.user_text);
+        conversations::insert(connection, conversation_id, turn.owner.as_deref(), &title, now).await?;
+    } else if !conversations::touch(connection, conversation_id, now).await? {
+        return Err(StorageError::NotFound { what: "conversation", id: conversation_id.to_string() });
+    }
     let conversation = conversation_id.to_string();
     if let Some(replaced) = turn.replace_message_id {
         replace_from(connection, &conversation, replaced).await?;
@@ -305,7 +300,7 @@ async fn finish_rows(connection: &mut Connection, turn_id: Uuid, end: TurnEnd) -
     .fetch_optional(&mut *connection)
     .await?;
     let Some(place) = row.as_ref().map(Place::read).transpose()? else { return Ok(false) };
-    turn_log::insert(connection, turn_id, &end.frames).await?;
+    turn_log::insert(connection, turn_id, &end.frames, end.cut_after).await?;
     save_rows(connection, &place, &end.progress).await?;
     sqlx::query(
         "UPDATE messages SET status = $2, finish = $3, input_tokens = $4, output_tokens = $5, cache_read_tokens = $6, \

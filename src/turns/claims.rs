@@ -4,6 +4,7 @@
 //! the text it is about stands in the log; nothing follows once the turn's end is stored.
 
 use super::Inner;
+use super::fold::Fold;
 use super::live::Live;
 use crate::engine::event::{Claim, RunnerEvent, Span, Verdict};
 use crate::knowledge::claims::sentences::{Sentence, finished};
@@ -92,11 +93,14 @@ impl Judge {
     }
 
     async fn look(&mut self, last: bool) -> Result<(), KnowledgeError> {
-        let progress = self.turn.log.fold().progress;
+        let Fold { progress, borders, .. } = self.turn.log.fold();
         // Text was taken back.
         self.from = self.from.min(progress.text.len());
         let spans = progress.calls.iter().filter_map(|call| call.span);
-        let blocks: Vec<Range<usize>> = spans.map(|(start, end)| place(start)..place(end)).collect();
+        let spans = spans.map(|(start, end)| place(start)..place(end));
+        // What another round says is another sentence, even if it begins without a space.
+        let mut blocks: Vec<Range<usize>> = spans.chain(borders.into_iter().map(|border| border..border)).collect();
+        blocks.sort_by_key(|block| block.start);
         let (mut sentences, next) = finished(&progress.text, self.from, &blocks, last);
         self.from = next;
         sentences.truncate(self.left);

@@ -15,6 +15,8 @@ pub struct Fold {
     pub end: Option<Ended>,
     /// Whether the model itself has said anything: the error text of a turn without any is not the model's.
     pub spoke: bool,
+    /// Where in the text a round ended and another one may go on.
+    pub borders: Vec<usize>,
     streaming: bool,
     round: u32,
     index: u32,
@@ -60,6 +62,7 @@ impl Fold {
             RunnerEvent::Retry { discard_from, .. } => {
                 let kept = usize::try_from(*discard_from).unwrap_or(usize::MAX).min(self.progress.text.len());
                 self.progress.text.truncate(kept);
+                self.borders.retain(|border| *border <= kept);
                 return false;
             }
             RunnerEvent::Round { round } => {
@@ -70,6 +73,7 @@ impl Fold {
             }
             RunnerEvent::RoundEnd { .. } => {
                 self.streaming = false;
+                self.borders.push(self.progress.text.len());
                 return false;
             }
             // What a sub-agent's tools do stands in the log only: the turn's own call is that of the sub-agent.

@@ -19,6 +19,8 @@ pub struct Live {
     pub conversation_id: Uuid,
     /// Id of the API key that began it, where one was given.
     pub owner: Option<String>,
+    /// The connection that asked for it, where that follows it by itself.
+    pub asked_by: Option<Uuid>,
     pub log: Arc<TurnLog>,
     /// Stops the provider, the tools and their ingestion; the partial answer is kept.
     pub cancel: CancellationToken,
@@ -42,7 +44,11 @@ impl Default for LiveTurns {
 
 impl LiveTurns {
     pub(super) fn insert(&self, turn: Arc<Live>) {
-        self.lock().insert(turn.turn_id, Arc::clone(&turn));
+        self.lock().insert(turn.turn_id, turn);
+    }
+
+    /// Tells that a turn has begun: its first event is in its log.
+    pub(super) fn announce(&self, turn: Arc<Live>) {
         // Nobody listens: nobody is told.
         drop(self.begun.send(turn));
     }

@@ -6,7 +6,7 @@ use super::journal::Journal;
 use super::recover;
 use super::tail::{Place, Tail};
 use crate::engine::event::RunnerEvent;
-use crate::storage::turn_log::{Addition, Frames};
+use crate::storage::turn_log::{Addition, Ended, Frames};
 use crate::storage::turns::Progress;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -49,7 +49,18 @@ pub struct TurnLog {
     began: Instant,
     wire: Wire,
     journal: Journal,
+    /// Frames after this number were added when the process had died, see [`Ended::cut_after`].
+    cut_after: Option<usize>,
     tail: Tail<State>,
+}
+
+/// A reader says that it has frames that are not in the log, or that are others there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewound {
+    /// The last frame that it may keep.
+    pub last: usize,
+    /// Bytes of visible text up to that one.
+    pub text_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -68,16 +79,17 @@ struct State {
 
 impl TurnLog {
     pub fn new(turn_id: Uuid, began: Instant, wire: Wire, journal: Journal) -> Self {
-        Self { turn_id, began, wire, journal, tail: Tail::new(State::default()) }
+        Self { turn_id, began, wire, journal, cut_after: None, tail: Tail::new(State::default()) }
     }
 
     /// The log of a turn that has ended, as it was stored.
-    pub(super) fn ended(turn_id: Uuid, wire: Wire, stored: Frames) -> Self {
-        let frames = (wire.split)(&Bytes::from(stored.bytes));
+    pub(super) fn ended(turn_id: Uuid, wire: Wire, stored: Ended) -> Self {
+        let frames = (wire.split)(&Bytes::from(stored.frames.bytes));
+        let cut_after = stored.cut_after.and_then(|seq| usize::try_from(seq).ok());
         let mut fold = Fold::default();
         fold.progress.text = recover::text(frames.iter().filter_map(|frame| (wire.read)(frame)));
         let state = State { stored: frames.len(), frames, fold, closed: true, ..State::default() };
-        Self { turn_id, began: Instant::now(), wire, journal: Journal::default(), tail: Tail::new(state) }
+        Self { turn_id, began: Instant::now(), wire, journal: Journal::default(), cut_after, tail: Tail::new(state) }
     }
 
     pub fn append(self: &Arc<Self>, event: RunnerEvent) {
@@ -168,9 +180,17 @@ impl TurnLog {
         LogReader { log: Arc::clone(self), place: Place::default(), next: 0 }
     }
 
-    /// A reader that starts after frame number `after`; `None` where the log does not reach that far.
-    pub fn reader(self: &Arc<Self>, after: usize) -> Option<LogReader> {
-        (after <= self.len()).then(|| LogReader { next: after, ..self.from_start() })
+    /// A reader that starts after frame number `after`.
+    ///
+    /// # Errors
+    /// What whoever has that frame may keep: the log does not reach that far, or a crash has changed it there.
+    pub fn reader(self: &Arc<Self>, after: usize) -> Result<LogReader, Rewound> {
+        let last = self.cut_after.unwrap_or_else(|| self.len());
+        if after > last {
+            // What a restart adds has no text.
+            return Err(Rewound { last, text_bytes: self.tail.with(|state| state.fold.progress.text.len()) });
+        }
+        Ok(LogReader { next: after, ..self.from_start() })
     }
 
     /// Frames so far.
@@ -180,11 +200,6 @@ impl TurnLog {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Bytes of visible text so far.
-    pub fn text_bytes(&self) -> usize {
-        self.tail.with(|state| state.fold.progress.text.len())
     }
 
     /// What the events so far make of the answer.
@@ -266,7 +281,7 @@ mod tests {
         for _ in 0..3 {
             log.append(RunnerEvent::ThinkingDone);
         }
-        assert!(log.reader(5).is_none());
+        assert_eq!(log.reader(5).unwrap_err(), Rewound { last: 4, text_bytes: 0 });
         end(&log);
         let mut seen = Vec::new();
         while let Some(batch) = early.next().await {
@@ -297,10 +312,16 @@ mod tests {
         assert_eq!((whole.first_seq, whole.last_seq), (1, 8));
         assert!(whole.bytes.starts_with(&rows.into_iter().flat_map(|row| row.bytes).collect::<Vec<_>>()));
         assert!(log.addition().is_none(), "the end stores all");
-        let again = Arc::new(TurnLog::ended(Uuid::nil(), WIRE, whole));
+        let again = Arc::new(TurnLog::ended(Uuid::nil(), WIRE, Ended { frames: whole.clone(), cut_after: None }));
         let (mut was, mut is) = (log.reader(0).unwrap(), again.reader(0).unwrap());
         assert_eq!(was.next().await, is.next().await);
         assert_eq!((was.next().await, is.next().await), (None, None));
-        assert_eq!((again.len(), again.text_bytes()), (8, 8));
+        assert_eq!(again.reader(9).unwrap_err(), Rewound { last: 8, text_bytes: 8 });
+        // After a crash, nobody knows what a reader has seen beyond what was stored.
+        let cut = Arc::new(TurnLog::ended(Uuid::nil(), WIRE, Ended { frames: whole, cut_after: Some(6) }));
+        assert_eq!(cut.reader(6).unwrap().next().await.unwrap().len(), 2);
+        for after in 7..10 {
+            assert_eq!(cut.reader(after).unwrap_err(), Rewound { last: 6, text_bytes: 8 });
+        }
     }
 }

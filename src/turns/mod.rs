@@ -18,7 +18,7 @@ pub use live::{Live, LiveTurns};
 
 use crate::engine::StreamingEngine;
 use crate::engine::budget::Limits;
-use crate::engine::event::ToolMode;
+use crate::engine::event::{RunnerEvent, ToolMode};
 use crate::knowledge::claims::Claims;
 use crate::knowledge::retrieve::Retrieve;
 use crate::llm::LlmProvider;
@@ -92,6 +92,8 @@ pub struct TurnInput {
     /// Id of the API key, where one was given.
     pub owner: Option<String>,
     pub idempotency: Option<Idempotency>,
+    /// See [`Live::asked_by`].
+    pub asked_by: Option<Uuid>,
 }
 
 /// When the knowledge base is asked.
@@ -157,18 +159,34 @@ impl Turns {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(&self, input: TurnInput) -> Result<Started, StartError> {
-        let inner = Arc::clone(&self.inner);
-        if inner.shutdown.is_stopping() {
+        if self.inner.shutdown.is_stopping() {
             return Err(StartError::Stopping);
         }
+        // On a task of its own: a client that goes away meanwhile leaves no turn half begun.
+        let turns = self.clone();
+        self.inner.shutdown.spawn(async move { turns.begin(input).await }).await.unwrap_or(Err(StartError::Stopping))
+    }
+
+    async fn begin(&self, input: TurnInput) -> Result<Started, StartError> {
+        let inner = Arc::clone(&self.inner);
         let began = Instant::now();
         let turn_id = Uuid::now_v7();
         if let Some(id) = input.conversation_id {
             inner.own_conversation(id, input.owner.as_deref()).await?;
         }
+        let turn = Arc::new(Live {
+            turn_id,
+            conversation_id: input.conversation_id.unwrap_or_else(Uuid::now_v7),
+            owner: input.owner.clone(),
+            asked_by: input.asked_by,
+            log: Arc::new(TurnLog::new(turn_id, began, inner.wire, inner.journal.clone())),
+            cancel: CancellationToken::new(),
+            approvals: Arc::default(),
+        });
         let new = turns::NewTurn {
             turn_id,
-            conversation_id: input.conversation_id,
+            conversation_id: turn.conversation_id,
+            opens: input.conversation_id.is_none(),
             owner: input.owner.clone(),
             user_text: input.message.clone(),
             replace_message_id: input.replace_message_id,
@@ -177,19 +195,23 @@ impl Turns {
             tool_mode: input.mode.as_str(),
             idempotency: input.idempotency.clone(),
         };
-        let started = match turns::start(&inner.db, new).await? {
-            Begun::New(started) => started,
-            Begun::Known { turn_id, same_body } => return Ok(Started::Known { turn_id, same_body }),
-        };
-        let turn = Arc::new(Live {
-            turn_id,
-            conversation_id: started.conversation_id,
-            owner: input.owner.clone(),
-            log: Arc::new(TurnLog::new(turn_id, began, inner.wire, inner.journal.clone())),
-            cancel: CancellationToken::new(),
-            approvals: Arc::default(),
-        });
+        // Before its rows can be seen: whoever finds those finds the turn running.
         inner.live.insert(Arc::clone(&turn));
+        let begun = turns::start(&inner.db, new).await;
+        if !matches!(begun, Ok(Begun::New(_))) {
+            inner.live.remove(turn_id);
+        }
+        if let Begun::Known { turn_id, same_body } = begun? {
+            return Ok(Started::Known { turn_id, same_body });
+        }
+        turn.log.append(RunnerEvent::TurnStart {
+            turn_id,
+            conversation_id: turn.conversation_id,
+            provider: input.provider.id().to_owned(),
+            model: input.provider.model().to_owned(),
+            tool_mode: input.mode,
+        });
+        inner.live.announce(Arc::clone(&turn));
         let task = Task { inner: Arc::clone(&inner), turn: Arc::clone(&turn), began };
         drop(inner.shutdown.spawn(task.run(input)));
         Ok(Started::New(turn))

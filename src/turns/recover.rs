@@ -54,7 +54,7 @@ fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
     let known = (wire.split)(&frames.bytes.clone().into());
     let logged: Vec<Logged> = known.iter().filter_map(|frame| (wire.read)(frame)).collect();
     let text = text(logged.iter().cloned());
-    let total_ms = frames.at_ms;
+    let (total_ms, cut_after) = (frames.at_ms, Some(frames.last_seq));
     let mut fold = Fold::default();
     fold.progress = Progress { text, calls: turn.calls, sources: vec![] };
     let mut add = |event: RunnerEvent| {
@@ -79,6 +79,7 @@ fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
     TurnEnd {
         progress: fold.progress,
         frames,
+        cut_after,
         finish: finish.as_str(),
         fallback_reason: None,
         usage: Usage::default(),
@@ -146,6 +147,7 @@ mod tests {
             let ended = end(CutTurn { id: Uuid::nil(), calls: vec![], log }, WIRE);
             assert_eq!((ended.progress.text.as_str(), ended.finish), (text, "interrupted"), "{frames}");
             assert_eq!(String::from_utf8(ended.frames.bytes).unwrap(), format!("{frames}{added}"));
+            assert_eq!(ended.cut_after, Some(known));
             assert_eq!(ended.frames.last_seq, known + added.matches(';').count() as u64, "{frames}");
         }
     }

@@ -71,13 +71,6 @@ impl Task {
 
     async fn answer(&self, input: TurnInput) -> TurnOutcome {
         let _attending = self.inner.retrieve.attend();
-        self.turn.log.append(RunnerEvent::TurnStart {
-            turn_id: self.turn.turn_id,
-            conversation_id: self.turn.conversation_id,
-            provider: input.provider.id().to_owned(),
-            model: input.provider.model().to_owned(),
-            tool_mode: input.mode,
-        });
         let seen_urls = Arc::new(SeenUrls::default());
         seen_urls.add_text(&input.message);
         let Earlier { past, outside, sources } = match input.conversation_id {
@@ -247,6 +240,7 @@ impl Task {
         let end = turns::TurnEnd {
             progress,
             frames,
+            cut_after: None,
             finish: outcome.finish.as_str(),
             fallback_reason: outcome.fallback_reason,
             usage: outcome.usage,

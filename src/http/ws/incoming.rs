@@ -13,12 +13,19 @@ use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 /// Until the client closes, is silent for too long, or the other loop has ended.
-pub async fn read(app: AppState, caller: Caller, mut stream: SplitStream<WebSocket>, requests: mpsc::Sender<Request>) {
+pub async fn read(
+    app: AppState,
+    caller: Caller,
+    socket: Uuid,
+    mut stream: SplitStream<WebSocket>,
+    requests: mpsc::Sender<Request>,
+) {
     while let Ok(Some(Ok(message))) = tokio::time::timeout(SILENCE, stream.next()).await {
         let request = match message {
-            Message::Text(text) => Box::pin(answer(&app, &caller, text.as_str())).await,
+            Message::Text(text) => Box::pin(answer(&app, &caller, socket, text.as_str())).await,
             Message::Binary(_) => {
                 Some(refused(&Problem::unprocessable("invalid_message", "send text, not binary"), None))
             }
@@ -33,14 +40,14 @@ pub async fn read(app: AppState, caller: Caller, mut stream: SplitStream<WebSock
     }
 }
 
-async fn answer(app: &AppState, caller: &Caller, text: &str) -> Option<Request> {
+async fn answer(app: &AppState, caller: &Caller, socket: Uuid, text: &str) -> Option<Request> {
     let (head, fields) = match take_apart(text) {
         Ok(message) => message,
         Err(problem) => return Some(refused(&problem, None)),
     };
     let request_id = head.request_id;
     let done = match head.r#type.as_str() {
-        "chat" => begin(app, caller, fields, request_id.clone()).await.map(Some),
+        "chat" => begin(app, caller, socket, fields, request_id.clone()).await.map(Some),
         "subscribe" => subscribe(app, caller, fields).await.map(Some),
         "cancel" => cancel(app, caller, fields).await.map(|()| None),
         "ping" => Ok(Some(Request::Reply("{\"type\":\"pong\"}".to_owned()))),
@@ -65,8 +72,14 @@ fn take_apart(text: &str) -> Result<(wire::Head, Value), Problem> {
     Ok((head, Value::Object(fields)))
 }
 
-async fn begin(app: &AppState, caller: &Caller, fields: Value, request_id: Option<Value>) -> Result<Request, Problem> {
-    let (turn, guard) = chat::begin(app, caller, body::from_value(fields)?).await?;
+async fn begin(
+    app: &AppState,
+    caller: &Caller,
+    socket: Uuid,
+    fields: Value,
+    request_id: Option<Value>,
+) -> Result<Request, Problem> {
+    let (turn, guard) = chat::begin(app, caller, body::from_value(fields)?, socket).await?;
     Ok(Request::Follow { turn_id: turn.turn_id, reader: turn.log.from_start(), request_id, guard })
 }
 
@@ -75,7 +88,7 @@ async fn subscribe(app: &AppState, caller: &Caller, fields: Value) -> Result<Req
     match (asked.turn_id, asked.conversation_id) {
         (Some(turn_id), None) => {
             let log = app.turns.log(turn_id, caller.owner()).await?;
-            let reader = log.reader(asked.after).ok_or_else(|| rewound(log.len(), log.text_bytes()))?;
+            let reader = log.reader(asked.after).map_err(rewound)?;
             Ok(Request::Follow { turn_id, reader, request_id: None, guard: None })
         }
         (None, Some(id)) => {

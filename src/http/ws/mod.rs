@@ -21,6 +21,7 @@ use axum::{Extension, Router};
 use futures_util::StreamExt;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 /// Bytes of a socket's read buffer, and of what is collected before it is written.
 const BUFFER: usize = 4 * 1024;
@@ -84,8 +85,9 @@ async fn serve(app: AppState, caller: Caller, mut socket: WebSocket, stall: Dura
     let (sink, stream) = socket.split();
     let (requests, asked) = mpsc::channel(REQUESTS);
     let gone = caller.gone();
-    let reading = incoming::read(app.clone(), caller.clone(), stream, requests);
-    let writing = outgoing::write(app, caller, sink, asked, stall);
+    let id = Uuid::now_v7();
+    let reading = incoming::read(app.clone(), caller.clone(), id, stream, requests);
+    let writing = outgoing::write(app, caller, id, sink, asked, stall);
     tokio::select! {
         () = reading => {}
         () = writing => {}

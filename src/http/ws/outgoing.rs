@@ -8,14 +8,15 @@ use crate::turns::Live;
 use crate::turns::log::LogReader;
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use bytes::Bytes;
-use futures_util::stream::{BoxStream, SelectAll, SplitSink};
+use futures_util::stream::{BoxStream, SplitSink};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::MissedTickBehavior;
+use tokio_stream::StreamMap;
 use tokio_util::sync::DropGuard;
 use uuid::Uuid;
 
@@ -47,23 +48,24 @@ enum End {
 pub async fn write(
     app: AppState,
     caller: Caller,
+    socket: Uuid,
     sink: SplitSink<WebSocket, Message>,
     mut asked: mpsc::Receiver<Request>,
     stall: Duration,
 ) {
     let mut writer = Writer { sink, stall, last_seq: 0 };
-    let mut following = Following::default();
+    let mut following = Following { socket, ..Following::default() };
     let stopping = app.shutdown.token();
     let mut ping = tokio::time::interval(PING);
     ping.reset();
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let sent = tokio::select! {
-            Some(frames) = following.turns.next() => {
-                if frames.is_last {
-                    following.ids.remove(&frames.turn_id);
+            Some((turn_id, batch)) = following.turns.next() => {
+                if batch.is_last {
+                    following.ended(turn_id);
                 }
-                writer.frames(frames).await
+                writer.frames(turn_id, batch).await
             }
             request = asked.recv() => match request {
                 Some(Request::Reply(text)) => writer.message(Message::Text(text.into())).await,
@@ -107,7 +109,6 @@ async fn begun(receiver: &mut Option<broadcast::Receiver<Arc<Live>>>) -> Option<
 
 /// Frames of one turn, as many as there were.
 struct Batch {
-    turn_id: Uuid,
     frames: Vec<Bytes>,
     request_id: Option<Value>,
     /// Nothing follows: the turn has ended.
@@ -116,29 +117,34 @@ struct Batch {
 
 #[derive(Default)]
 struct Following {
-    turns: SelectAll<BoxStream<'static, Batch>>,
-    ids: HashSet<Uuid>,
+    /// The socket's id: turns that it asks for itself are followed without being announced.
+    socket: Uuid,
+    /// One reader for each turn: each frame leaves once, or again where the client has asked for it.
+    turns: StreamMap<Uuid, BoxStream<'static, Batch>>,
+    /// What cancels turns when the socket goes.
+    guards: HashMap<Uuid, DropGuard>,
     conversations: HashSet<Uuid>,
     begun: Option<broadcast::Receiver<Arc<Live>>>,
 }
 
 impl Following {
     fn add(&mut self, turn_id: Uuid, reader: LogReader, request_id: Option<Value>, guard: Option<DropGuard>) {
-        self.ids.insert(turn_id);
-        let state = Some((reader, request_id, guard));
-        let batches = futures_util::stream::unfold(state, move |state| async move {
-            let (mut reader, mut request_id, guard) = state?;
-            let batch = |frames, request_id, is_last| Batch { turn_id, frames, request_id, is_last };
+        if let Some(guard) = guard {
+            self.guards.insert(turn_id, guard);
+        }
+        let batches = futures_util::stream::unfold(Some((reader, request_id)), |state| async {
+            let (mut reader, request_id) = state?;
             Some(match reader.next().await {
-                Some(frames) => (batch(frames, request_id.take(), false), Some((reader, None, guard))),
-                None => {
-                    // The turn has ended by itself: there is nothing to cancel.
-                    let _: Option<_> = guard.map(DropGuard::disarm);
-                    (batch(Vec::new(), None, true), None)
-                }
+                Some(frames) => (Batch { frames, request_id, is_last: false }, Some((reader, None))),
+                None => (Batch { frames: Vec::new(), request_id: None, is_last: true }, None),
             })
         });
-        self.turns.push(batches.boxed());
+        self.turns.insert(turn_id, batches.boxed());
+    }
+
+    /// There is nothing to cancel any more.
+    fn ended(&mut self, turn_id: Uuid) {
+        let _: Option<_> = self.guards.remove(&turn_id).map(DropGuard::disarm);
     }
 
     fn conversation(&mut self, app: &AppState, id: Uuid) {
@@ -150,13 +156,14 @@ impl Following {
     }
 
     fn catch_up(&mut self, app: &AppState, id: Uuid) {
-        for turn in app.turns.live().of_conversation(id) {
-            self.join(&turn);
+        // One that has not begun yet is announced when it does.
+        for turn in app.turns.live().of_conversation(id).iter().filter(|turn| !turn.log.is_empty()) {
+            self.join(turn);
         }
     }
 
     fn join(&mut self, turn: &Live) {
-        if !self.ids.contains(&turn.turn_id) {
+        if turn.asked_by != Some(self.socket) && !self.turns.contains_key(&turn.turn_id) {
             self.add(turn.turn_id, turn.log.from_start(), None, None);
         }
     }
@@ -183,9 +190,9 @@ struct Writer {
 }
 
 impl Writer {
-    async fn frames(&mut self, batch: Batch) -> Result<(), End> {
+    async fn frames(&mut self, turn_id: Uuid, batch: Batch) -> Result<(), End> {
         for frame in &batch.frames {
-            let Some(text) = wire::event(batch.turn_id, frame, batch.request_id.as_ref()) else { continue };
+            let Some(text) = wire::event(turn_id, frame, batch.request_id.as_ref()) else { continue };
             let sent = self.sink.feed(Message::Text(text.into()));
             in_time(self.stall, sent).await?;
             if let Some((seq, ..)) = super::super::frame::parts(frame) {

@@ -27,11 +27,12 @@ pub struct Sentence {
 }
 
 /// The sentences of `text` from byte `from` on that are claims, and where to look from next time.
-/// `blocks`: the tool blocks in `text`, in order. `ended`: nothing follows.
+/// `blocks`: the tool blocks in `text`, in order; no sentence goes on behind one, also where it is empty. `ended`: nothing
+/// follows.
 pub fn finished(text: &str, from: usize, blocks: &[Range<usize>], ended: bool) -> (Vec<Sentence>, usize) {
     let mut reader = Reader { text, from, code: code_spans::ranges(text), found: Vec::new(), next: from };
     let mut start = 0;
-    for block in blocks.iter().filter(|block| block.end <= text.len() && block.start < block.end) {
+    for block in blocks.iter().filter(|block| block.end <= text.len() && block.start <= block.end) {
         reader.read(start..block.start.max(start), true);
         start = start.max(block.end);
         reader.next = reader.next.max(block.end);
@@ -245,6 +246,13 @@ mod tests {
         let text = "I look it up. <tool name=\"x\">a b c d. e f g h.</tool> The tide turns at noon.";
         let block = text.find('<').unwrap()..text.find("</tool>").unwrap() + 7;
         assert_eq!(shown(text, &[block], true), ["I look it up.", "The tide turns at noon."]);
+        // A round ends without a full stop, and the next begins without a space.
+        let text = "I will look that up nowThe tide turns at noon.";
+        let border = text.find("The").unwrap();
+        assert_eq!(
+            shown(text, std::slice::from_ref(&(border..border)), true),
+            ["I will look that up now", "The tide turns at noon."]
+        );
     }
 
     #[test]

@@ -184,7 +184,8 @@ impl World {
     pub async fn conversation(&self) -> Uuid {
         let turn = NewTurn {
             turn_id: Uuid::now_v7(),
-            conversation_id: None,
+            conversation_id: Uuid::now_v7(),
+            opens: true,
             owner: None,
             user_text: "a question".to_owned(),
             replace_message_id: None,

@@ -123,6 +123,9 @@ async fn bad_input_is_refused_with_the_fields_name() {
         (json!({"message": "x", "provider": "nope"}), 422, "unknown_provider", "provider"),
         (json!({"message": "x", "tools": ["nope"]}), 422, "unknown_tool", "nope"),
         (json!({"message": " "}), 422, "invalid_field", "message"),
+        // Values without names would bind clients to the order of fields in the source.
+        (json!({"message": "x", "limits": [0, 1, 1, 5]}), 422, "invalid_field", "limits"),
+        (json!(["x"]), 422, "invalid_field", "an object"),
         (json!({"message": "x", "tool_mode": "loud"}), 422, "invalid_field", "tool_mode"),
         (
             json!({"message": "x", "conversation_id": "0190c9a0-0000-7000-8000-000000000000"}),
@@ -141,4 +144,7 @@ async fn bad_input_is_refused_with_the_fields_name() {
     }
     let plain = service.client.post(format!("{}/api/v1/chat", service.url)).body("{}").send().await.unwrap();
     assert_eq!(plain.status(), 415);
+    let garbled = service.get("/api/v1/collections/%ff").send().await.unwrap();
+    assert_eq!(garbled.status(), 400);
+    assert_eq!(garbled.json::<Value>().await.unwrap()["code"], "invalid_path");
 }

@@ -63,10 +63,26 @@ async fn files_come_as_multipart_and_one_bad_file_does_not_stop_the_others() {
     let answer: Value = response.json().await.unwrap();
     let codes: Vec<_> = answer["documents"].as_array().unwrap().iter().map(|d| d["error"]["code"].clone()).collect();
     assert_eq!(codes, [Value::Null, json!("empty_document"), json!("binary_content")]);
+    let refused = answer["documents"][2]["id"].as_str().unwrap();
+    let content =
+        service.get(&format!("/api/v1/collections/default/documents/{refused}/content")).send().await.unwrap();
+    let (status, problem): (u16, Value) = (content.status().as_u16(), content.json().await.unwrap());
+    assert_eq!((status, &problem["code"]), (409, &json!("no_live_version")));
     let body = json!({"query": "otter", "filter": {"must": [{"key": "metadata.lang", "match": "en"}]}});
     let found: Value =
         service.post("/api/v1/collections/default/search", &body).send().await.unwrap().json().await.unwrap();
     assert_eq!(found["hits"].as_array().unwrap().len(), 1);
+
+    for parts in [
+        vec![("metadata", "", &b"{nope"[..]), ("file", "a.md", b"Text.")],
+        vec![("metadata", "", b"[1]"), ("file", "a.md", b"Text.")],
+        vec![("metadata", "", b"{}"), ("file", "a.md", b"Text."), ("metadata", "", b"{}")],
+    ] {
+        let response = multipart(&service, path, &parts).await;
+        assert_eq!(response.status(), 422);
+        let problem: Value = response.json().await.unwrap();
+        assert!(problem["detail"].as_str().unwrap().starts_with("part `metadata`: "), "{problem}");
+    }
 
     let response = multipart(&service, path, &[("file", "blank.md", b" \n")]).await;
     assert_eq!(response.status(), 422);

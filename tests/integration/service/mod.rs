@@ -5,6 +5,7 @@ mod approve;
 mod care;
 mod chat;
 mod claims;
+mod commands;
 mod conversations;
 mod crash;
 mod documents;

@@ -180,3 +180,24 @@ async fn a_turn_is_begun_once_for_each_idempotency_key() {
     assert_eq!(ask("Other", true).await.unwrap().status(), 422);
     assert_eq!(upstream.requests().len(), 1);
 }
+
+/// Sent many times at once: one is answered, the others are told that it runs.
+#[tokio::test]
+async fn a_request_that_is_sent_many_times_at_once_is_one_turn() {
+    const COPIES: usize = 12;
+    let go = crate::upstream::Signal::new();
+    let answer = || Script::stream([openai::text("One."), Step::Wait(go.clone()), openai::finish("stop")]);
+    let upstream = Upstream::start((0..8).map(|_| answer())).await;
+    let service = Service::behind(&upstream, &[]).await;
+    for round in 0..8 {
+        let body = json!({"message": "Hi", "retrieval": "off"});
+        let copies = (0..COPIES).map(|_| {
+            let sent = service.post("/api/v1/chat", &body).header("idempotency-key", format!("k-{round}")).send();
+            async { sent.await.unwrap().status().as_u16() }
+        });
+        let mut statuses = futures_util::future::join_all(copies).await;
+        statuses.sort_unstable();
+        assert_eq!(statuses, [vec![200], vec![409; COPIES - 1]].concat(), "round {round}");
+    }
+    go.send();
+}

@@ -44,6 +44,18 @@ async fn a_collection_is_searched_as_it_was() {
         let body = json!({"name": "x", "keep_versions": keep_versions});
         assert_eq!(service.post("/api/v1/collections", &body).send().await.unwrap().status(), 422, "{body}");
     }
+    // Made again: it is as asked for, or the answer says what is not.
+    for (body, status) in [
+        (json!({"name": "laws"}), 200),
+        (json!({"name": "laws", "keep_versions": 2, "language": "auto"}), 200),
+        (json!({"name": "laws", "keep_versions": 3}), 409),
+        (json!({"name": "laws", "language": "de"}), 409),
+        (json!({"name": "gesetze", "language": "de"}), 201),
+        (json!({"name": "gesetze", "language": "de"}), 200),
+        (json!({"name": "gesetze", "language": "german"}), 200),
+    ] {
+        assert_eq!(service.post("/api/v1/collections", &body).send().await.unwrap().status(), status, "{body}");
+    }
 }
 
 #[tokio::test]

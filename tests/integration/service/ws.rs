@@ -40,6 +40,33 @@ async fn two_turns_share_a_socket_and_a_second_one_watches_the_conversation() {
 }
 
 #[tokio::test]
+async fn one_who_follows_a_conversation_and_asks_in_it_gets_each_frame_once() {
+    let upstream = Upstream::start((0..11).map(|_| openai::answer(&["one ", "two"]))).await;
+    let service = Service::behind(&upstream, &[]).await;
+    let mut socket = service.socket().await;
+    let mut chat = json!({"type": "chat", "request_id": 0, "message": "Hi", "retrieval": "off"});
+    socket.send(chat.clone()).await;
+    let first = socket.turn().await;
+    chat["conversation_id"] = first[0]["conversation_id"].clone();
+    socket.send(json!({"type": "subscribe", "conversation_id": chat["conversation_id"]})).await;
+    for request in 1..=10 {
+        chat["request_id"] = json!(request);
+        socket.send(chat.clone()).await;
+        let frames = socket.turn().await;
+        let seqs: Vec<u64> = frames.iter().map(|frame| frame["seq"].as_u64().unwrap()).collect();
+        assert_eq!(seqs, (1..=frames.len() as u64).collect::<Vec<_>>());
+        assert_eq!(frames[0]["request_id"], request);
+    }
+    // Nothing is left of them: the next that comes is the answer to this.
+    socket.send(json!({"type": "ping"})).await;
+    assert_eq!(socket.next().await.unwrap()["type"], "pong");
+    // Asked for again, a turn is sent again from there.
+    let last = first.last().unwrap()["seq"].as_u64().unwrap();
+    socket.send(json!({"type": "subscribe", "turn_id": first[0]["turn_id"], "after": last - 1})).await;
+    assert_eq!(socket.next().await.unwrap()["seq"], last);
+}
+
+#[tokio::test]
 async fn cancel_stops_the_provider_within_a_quarter_of_a_second() {
     let endless = || {
         let words = (0..2000).flat_map(|_| [openai::text("word "), Step::Sleep(Duration::from_millis(5))]);
