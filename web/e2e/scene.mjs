@@ -110,3 +110,10 @@ export function library() {
     metadata: { author: i % 2 ? "ada" : "grace" },
   }));
 }
+
+/** One document as it was changed over time. */
+export const weirRules = [
+  "# Rules of the weir\n\nThe gates are opened at six in the morning. The miller keeps the key.\n",
+  "# Rules of the weir\n\nThe gates are opened at seven in the morning, and closed at eight in the evening. The miller keeps the key.\n",
+  "# Rules of the weir\n\nThe gates are opened at seven in the morning, and closed at nine in the evening. The miller keeps the key, the reeve a second one.\n\nIn flood, whoever sees the mark under water opens them, and tells the miller afterwards.\n",
+];

@@ -6,7 +6,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { startBrowser } from "./browser.mjs";
 import { answered, ask, until } from "./expect.mjs";
-import { QUESTION, earlier, library, pages, scripts } from "./scene.mjs";
+import { QUESTION, earlier, library, pages, scripts, weirRules } from "./scene.mjs";
 import { root, startStand } from "./stand.mjs";
 
 const folder = join(root, "docs/screenshots");
@@ -23,6 +23,12 @@ const browser = await startBrowser();
 const empty = await startStand({ provider: "local" });
 const stand = await startStand({ scripts, pages, settings: ["tools.fetch_url.cache_ttl_ms=0"] });
 await stand.add("default", library());
+await fetch(`${stand.api}/api/v1/collections`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ name: "mill-laws", keep_versions: 5 }) });
+for (const text of weirRules) await stand.add("mill-laws", [{ id: "weir", title: "Rules of the weir", uri: "weir.md", mime: "text/markdown", text, metadata: { village: "Aller" } }]);
+// One that cannot be read, for the jobs to say why.
+const broken = new FormData();
+broken.append("file", new Blob(["%PDF-1.7 and nothing more"], { type: "application/pdf" }), "scans/1871-survey.pdf");
+await fetch(`${stand.api}/api/v1/collections/default/documents`, { method: "POST", body: broken });
 for (const question of earlier) {
   await (await fetch(`${stand.api}/api/v1/chat`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ message: question }) })).text();
 }
@@ -90,8 +96,26 @@ const scenes = {
     const text = library()[0].text;
     const from = text.indexOf("Rows are locked as they are returned");
     await page.goto(`${stand.url}/knowledge/default/sql-select.md?from=${from}&to=${text.indexOf("Where that matters")}`);
-    await page.locator(".document dl").waitFor();
+    await page.locator(".document dl").first().waitFor();
     await page.waitForTimeout(700);
+  },
+  async map(page) {
+    await page.goto(`${stand.url}/knowledge/default?view=map`);
+    await page.locator(".map-groups li").first().waitFor();
+    await page.getByLabel("Light up what a query finds").fill("who waits for a locked row");
+    await page.keyboard.press("Enter");
+    await until(async () => /lit/.test(await page.locator(".map-query [role=status]").innerText()), "hits are lit");
+    await page.waitForTimeout(400);
+  },
+  async jobs(page) {
+    await page.goto(`${stand.url}/knowledge/default?view=jobs`);
+    await page.locator(".job").first().waitFor();
+    await page.waitForTimeout(300);
+  },
+  async versions(page) {
+    await page.goto(`${stand.url}/knowledge/mill-laws/weir`);
+    await page.locator(".versions button").first().waitFor();
+    await page.waitForTimeout(400);
   },
   async search(page) {
     await page.goto(`${stand.url}/search`);

@@ -1,4 +1,4 @@
-// Records frame files from a real server: `node scripts/record.mjs` writes tests/frames/*.sse. Times and ids differ
+// Records frame files from a real server: `node scripts/record.mjs` writes tests/frames/*.sse; with names, only those. Times and ids differ
 // from run to run, so only what the tests check may be relied on.
 
 import { writeFileSync } from "node:fs";
@@ -31,11 +31,22 @@ const scenes = {
   tool_failed: { rounds: [["Look: ", '<tool name="fetch_url"><url>{page}/missing.html</url></tool>', " hm"], spoken("It is not there.")] },
 };
 
+const HANDED_ON = "find out about eels";
+scenes.sub_agent = {
+  rounds: [
+    [...spoken("I hand one part on. "), `<tool name="sub_agent">{"task": "${HANDED_ON}"}</tool>`, ...spoken("\n\nMeanwhile, the mill stands [1].", 40), '<tool name="nothing">x</tool>'],
+    spoken("\n\nSo the eels stay out."),
+  ],
+};
+const wanted = process.argv.slice(2);
+
 const scripts = new Map(Object.entries(scenes).map(([name, scene]) => [`scene ${name}`, scene.rounds]));
 const stand = await startStand({ scripts, pages: new Map([["/a.html", page]]) });
 try {
   await stand.add("default", [{ id: "locks", title: "Locks", uri: "locks.md", text: "A statement that meets a locked row waits for the other transaction." }]);
+  scripts.set(HANDED_ON, [[...spoken("I look. "), '<tool name="vector_search">{"query": "locked rows"}</tool>'], spoken("By gratings.")]);
   for (const name of Object.keys(scenes)) {
+    if (wanted.length > 0 && !wanted.includes(name)) continue;
     const answer = await fetch(`${stand.api}/api/v1/chat`, {
       method: "POST", headers: { "content-type": "application/json" },
       body: JSON.stringify({ message: `scene ${name}: locked rows`, tool_mode: "inline" }),

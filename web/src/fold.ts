@@ -21,6 +21,16 @@ export interface Call {
   readonly settledAt?: number;
   readonly result?: ToolResult;
   readonly approval?: Approval;
+  /** Of a call that gave a task to a sub-agent: what became of it, and what it called itself. */
+  readonly agent?: Agent;
+}
+
+export interface Agent {
+  readonly depth: number;
+  readonly open: boolean;
+  readonly calls: readonly string[];
+  readonly rounds?: number;
+  readonly toolsRun?: number;
 }
 
 /** A stretch of the transcript. `from` is a byte of the turn's visible text and never changes. */
@@ -32,8 +42,7 @@ export type Segment =
   | { readonly kind: "reasoning"; readonly from: number; readonly text: string; readonly since?: number; readonly until?: number; readonly open: boolean }
   | { readonly kind: "notice"; readonly from: number; readonly notice: Notice }
   | { readonly kind: "retry"; readonly from: number; readonly retry: Retry }
-  | { readonly kind: "error"; readonly from: number; readonly error: Failure }
-  | { readonly kind: "agent"; readonly from: number; readonly task: string; readonly depth: number; readonly open: boolean; readonly rounds?: number; readonly toolsRun?: number };
+  | { readonly kind: "error"; readonly from: number; readonly error: Failure };
 
 export interface Round {
   readonly round: number;
@@ -59,12 +68,11 @@ export interface Turn {
   readonly rounds: readonly Round[];
   readonly sources: readonly Source[];
   readonly claims: readonly Claim[];
-  readonly depth: number;
   readonly end?: TurnEnd;
 }
 
 export const EMPTY: Turn = {
-  seq: 0, at: 0, thinking: false, bytes: 0, segments: [], calls: new Map(), rounds: [], sources: [], claims: [], depth: 0,
+  seq: 0, at: 0, thinking: false, bytes: 0, segments: [], calls: new Map(), rounds: [], sources: [], claims: [],
 };
 
 /** Silences shorter than this do not interrupt an interval; the server's rule, used until it tells its own. */
@@ -87,9 +95,9 @@ function apply(turn: Turn, frame: Frame): Turn {
     case "turn_start":
       return { ...turn, start: frame.data };
     case "round":
-      return { ...turn, rounds: [...turn.rounds, { round: frame.data.round, beganAt: turn.at, spoke: [] }] };
+      return { ...turn, rounds: [...turn.rounds, { round: frame.data.round, beganAt: frame.at ?? turn.at, spoke: [] }] };
     case "round_end":
-      return settleBlocks(endRound(turn, frame.data));
+      return settleBlocks(endRound(turn, frame.data, frame.at ?? turn.at));
     case "thinking":
       return { ...turn, thinking: true };
     case "thinking_done":
@@ -99,20 +107,17 @@ function apply(turn: Turn, frame: Frame): Turn {
     case "reasoning":
       return spoke(addReasoning(turn, frame.data), frame.at);
     case "tool_start":
-      return startCall(closeReasoning(turn), frame.data);
+      return startCall(closeReasoning(turn), frame.data, frame.at ?? turn.at);
     case "tool_result":
-      return settleCall(turn, frame.data);
+      return settleCall(turn, frame.data, frame.at ?? turn.at);
     case "sources":
       return { ...turn, sources: mergeSources(turn.sources, frame.data) };
     case "claim":
       return { ...turn, claims: [...turn.claims, frame.data] };
     case "sub_agent_start":
-      return {
-        ...push(turn, { kind: "agent", from: turn.bytes, task: frame.data.task, depth: frame.data.depth, open: true }),
-        depth: turn.depth + 1,
-      };
+      return changeAgent(turn, frame.data.call_id, () => ({ depth: frame.data.depth, open: true, calls: [] }));
     case "sub_agent_end":
-      return endAgent(turn, frame.data);
+      return changeAgent(turn, frame.data.call_id, (agent) => ({ ...agent, open: false, rounds: frame.data.rounds, toolsRun: frame.data.tools_run }));
     case "retry":
       return push(discard(turn, frame.data.discard_from), { kind: "retry", from: frame.data.discard_from, retry: frame.data });
     case "approval":
@@ -184,30 +189,31 @@ function spoke(turn: Turn, at: number | undefined): Turn {
   return { ...turn, rounds: [...turn.rounds.slice(0, -1), { ...round, spoke: next }] };
 }
 
-function endRound(turn: Turn, end: RoundEnd): Turn {
+function endRound(turn: Turn, end: RoundEnd, at: number): Turn {
   const rounds = turn.rounds.map((r) =>
-    r.round === end.round ? { ...r, endedAt: turn.at, stop: end.stop, usage: end.usage, spoke: end.spoke ?? r.spoke } : r,
+    r.round === end.round ? { ...r, endedAt: at, stop: end.stop, usage: end.usage, spoke: end.spoke ?? r.spoke } : r,
   );
   return { ...closeReasoning(turn), rounds, thinking: false };
 }
 
-function startCall(turn: Turn, start: ToolStart): Turn {
+/** `at`: as the server tells it. Texts carry only this page's estimate, so the latest time is not always the right one. */
+function startCall(turn: Turn, start: ToolStart, at: number): Turn {
   const known = turn.calls.get(start.call_id);
-  const placed = known === undefined ? place(turn, start.call_id, start.span) : { turn, raw: known.raw };
+  const placed = known === undefined ? seat(turn, start) : { turn, raw: known.raw };
   const call: Call = {
     id: start.call_id, name: start.name, arguments: start.arguments, round: start.round, index: start.index,
-    depth: turn.depth, raw: placed.raw, startedAt: turn.at,
+    depth: start.depth ?? 0, raw: placed.raw, startedAt: at,
   };
   return withCall(placed.turn, call);
 }
 
-function settleCall(turn: Turn, result: ToolResult): Turn {
+function settleCall(turn: Turn, result: ToolResult, at: number): Turn {
   const known = turn.calls.get(result.call_id);
-  if (known !== undefined) return withCall(turn, { ...known, settledAt: turn.at, result });
-  const placed = place(closeReasoning(turn), result.call_id, result.span);
+  if (known !== undefined) return withCall(turn, { ...known, settledAt: at, result });
+  const placed = seat(closeReasoning(turn), result);
   const call: Call = {
-    id: result.call_id, name: result.name, arguments: {}, round: turn.rounds.at(-1)?.round ?? 0, index: 0, depth: turn.depth,
-    raw: placed.raw, settledAt: turn.at, result,
+    id: result.call_id, name: result.name, arguments: {}, round: turn.rounds.at(-1)?.round ?? 0, index: 0, depth: result.depth ?? 0,
+    raw: placed.raw, settledAt: at, result,
   };
   return withCall(placed.turn, call);
 }
@@ -218,13 +224,27 @@ function awaitApproval(turn: Turn, approval: Approval): Turn {
   const placed = place(closeReasoning(turn), approval.call_id, undefined);
   const call: Call = {
     id: approval.call_id, name: approval.name, arguments: approval.arguments, round: turn.rounds.at(-1)?.round ?? 0,
-    index: 0, depth: turn.depth, raw: "", approval,
+    index: 0, depth: 0, raw: "", approval,
   };
   return withCall(placed.turn, call);
 }
 
 function withCall(turn: Turn, call: Call): Turn {
   return { ...turn, calls: new Map(turn.calls).set(call.id, call) };
+}
+
+/** A sub-agent's call stands with its sub-agent; the span that it tells is not one of this text. */
+function seat(turn: Turn, call: { call_id: string; span?: Span; depth?: number }): { turn: Turn; raw: string } {
+  const depth = call.depth ?? 0;
+  if (depth === 0) return place(turn, call.call_id, call.span);
+  const parent = [...turn.calls.values()].findLast((c) => c.agent?.open === true && c.agent.depth === depth);
+  if (parent === undefined) return place(turn, call.call_id, undefined);
+  return { turn: changeAgent(turn, parent.id, (agent) => ({ ...agent, calls: [...agent.calls, call.call_id] })), raw: "" };
+}
+
+function changeAgent(turn: Turn, id: string, change: (agent: Agent) => Agent): Turn {
+  const call = turn.calls.get(id);
+  return call === undefined ? turn : withCall(turn, { ...call, agent: change(call.agent ?? { depth: 1, open: true, calls: [] }) });
 }
 
 /** Puts the call where its block stands, or at the end of what has been said. */
@@ -257,14 +277,6 @@ function mergeSources(known: readonly Source[], more: readonly Source[]): readon
   const by = new Map(known.map((s) => [s.n, s]));
   for (const source of more) by.set(source.n, source);
   return [...by.values()].sort((a, b) => a.n - b.n);
-}
-
-function endAgent(turn: Turn, end: { depth: number; rounds: number; tools_run: number }): Turn {
-  const index = turn.segments.findLastIndex((s) => s.kind === "agent" && s.open && s.depth === end.depth);
-  const segment = turn.segments[index];
-  const less = { ...turn, depth: Math.max(0, turn.depth - 1) };
-  if (segment?.kind !== "agent") return less;
-  return replace(less, index, { ...segment, open: false, rounds: end.rounds, toolsRun: end.tools_run });
 }
 
 /** What stands at or after byte `from` is void. */

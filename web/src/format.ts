@@ -1,13 +1,25 @@
 // Numbers and times as people read them. Always with tabular figures in mind.
 
-import { locale, number, t } from "./i18n";
+import { locale, number, numbers, t } from "./i18n";
+
+const made = new Map<string, Intl.DateTimeFormat>();
+
+/** Making one takes a hundred times as long as using it, and a table asks for many. */
+function dates(name: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+  const key = `${locale()} ${name}`;
+  const known = made.get(key) ?? new Intl.DateTimeFormat(locale(), options);
+  made.set(key, known);
+  return known;
+}
 
 /** `6 ms`, `1.84 s`, `2 min 5 s`. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${number(Math.round(ms))} ms`;
   if (ms < 10_000) return `${fixed(ms / 1000, 2)} s`;
   if (ms < 120_000) return `${fixed(ms / 1000, 1)} s`;
-  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  if (ms < 7_200_000) return `${Math.floor(ms / 60_000)} min ${Math.floor((ms % 60_000) / 1000)} s`;
+  const hours = Math.floor(ms / 3_600_000);
+  return hours < 48 ? `${hours} h ${Math.floor((ms % 3_600_000) / 60_000)} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
 /** One digit less, for summaries: `5.1 s`. */
@@ -27,18 +39,18 @@ export function bytes(count: number): string {
 }
 
 export function fixed(value: number, digits: number): string {
-  return value.toLocaleString(locale(), { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return numbers(digits, digits).format(value);
 }
 
 export function clock(iso: string): string {
-  return new Date(iso).toLocaleTimeString(locale(), { hour: "2-digit", minute: "2-digit" });
+  return dates("clock", { hour: "2-digit", minute: "2-digit" }).format(new Date(iso));
 }
 
 export function day(iso: string): string {
   const date = new Date(iso);
   const now = new Date();
   const sameYear = date.getFullYear() === now.getFullYear();
-  return date.toLocaleDateString(locale(), { day: "numeric", month: "short", ...(sameYear ? {} : { year: "numeric" }) });
+  return (sameYear ? dates("day", { day: "numeric", month: "short" }) : dates("date", { day: "numeric", month: "short", year: "numeric" })).format(date);
 }
 
 export function moment(iso: string | undefined): string {
@@ -48,7 +60,7 @@ export function moment(iso: string | undefined): string {
 }
 
 export function fullMoment(iso: string): string {
-  return new Date(iso).toLocaleString(locale(), { dateStyle: "medium", timeStyle: "short" });
+  return dates("full", { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
 }
 
 export function daysAgo(iso: string, now = new Date()): number {
@@ -63,7 +75,7 @@ export function dayGroup(iso: string): string {
   if (days === 1) return t("yesterday");
   if (days < 7) return t("thisWeek");
   if (days < 14) return t("lastWeek");
-  return new Date(iso).toLocaleDateString(locale(), { month: "long", year: "numeric" });
+  return dates("month", { month: "long", year: "numeric" }).format(new Date(iso));
 }
 
 /** The last part of a path or address, which is what people know a document by. */

@@ -61,6 +61,8 @@ export interface ToolStart {
   round: number;
   index: number;
   span?: Span;
+  /** In so many sub-agents; its span then counts in the sub-agent's own text, which is not shown. */
+  depth?: number;
 }
 
 export interface ToolResult {
@@ -75,6 +77,7 @@ export interface ToolResult {
   ingest_ms?: number;
   truncated?: boolean;
   span?: Span;
+  depth?: number;
   ingested?: Ingested;
 }
 
@@ -139,8 +142,8 @@ interface Payloads {
   tool_result: ToolResult;
   sources: Source[];
   claim: Claim;
-  sub_agent_start: { task: string; depth: number };
-  sub_agent_end: { task: string; depth: number; rounds: number; tools_run: number };
+  sub_agent_start: { call_id: string; task: string; depth: number };
+  sub_agent_end: { call_id: string; task: string; depth: number; rounds: number; tools_run: number };
   retry: Retry;
   approval: Approval;
   notice: Notice;

@@ -32,10 +32,22 @@ export function tWord(prefix: string, word: string): string {
   return key in words.value ? t(key as Key) : word.replaceAll("_", " ");
 }
 
+/** The reader's own kind of the language, where the browser speaks it: dates are not the same in all of English. */
 export function locale(): string {
-  return language.value;
+  const own = typeof navigator === "undefined" ? "" : navigator.language;
+  return own.split("-")[0] === language.value ? own : language.value;
+}
+
+const made = new Map<string, Intl.NumberFormat>();
+
+/** A formatter with so many digits. Making one takes a hundred times as long as using it. */
+export function numbers(least: number, most: number): Intl.NumberFormat {
+  const key = `${locale()} ${least} ${most}`;
+  const known = made.get(key) ?? new Intl.NumberFormat(locale(), { minimumFractionDigits: least, maximumFractionDigits: most });
+  made.set(key, known);
+  return known;
 }
 
 export function number(value: number, digits = 0): string {
-  return value.toLocaleString(language.value, { maximumFractionDigits: digits });
+  return numbers(0, digits).format(value);
 }

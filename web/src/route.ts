@@ -8,7 +8,7 @@ export type View = "map" | "jobs";
 export type Route =
   | { page: "chat"; conversation?: string }
   | { page: "knowledge"; collection?: string; document?: string; from?: number; to?: number; view?: View }
-  | { page: "search" }
+  | { page: "search"; query?: string; collection?: string }
   | { page: "status" }
   | { page: "settings" };
 
@@ -35,7 +35,10 @@ export function read(path: string, search = ""): Route {
         ...(view === undefined ? {} : { view }),
       };
     }
-    case "search":
+    case "search": {
+      const [q, c] = [query.get("q"), query.get("in")];
+      return { page: "search", ...(q === null ? {} : { query: q }), ...(c === null ? {} : { collection: c }) };
+    }
     case "status":
     case "settings":
       return { page: first };
@@ -56,6 +59,10 @@ export function pathOf(to: Route): string {
       if (to.collection === undefined) return "/knowledge";
       const path = `/knowledge/${encodeURIComponent(to.collection)}`;
       return to.document === undefined ? path + query : `${path}/${encodeURIComponent(to.document)}${query}`;
+    }
+    case "search": {
+      const asked = new URLSearchParams({ ...(to.query === undefined ? {} : { q: to.query }), ...(to.collection === undefined ? {} : { in: to.collection }) }).toString();
+      return asked === "" ? "/search" : `/search?${asked}`;
     }
     default:
       return `/${to.page}`;

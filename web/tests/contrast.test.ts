@@ -29,6 +29,7 @@ const PAIRS: [string, string[]][] = [
   ["quiet", ["bg", "panel", "raised"]],
   ["accent-ink", ["bg", "panel", "accent-soft"]],
   ["on-accent", ["accent"]],
+  ["on-bar", ["accent", "fetch-bar", "search", "bad", "ink-2"]],
   ["fetch-ink", ["fetch-soft", "panel"]],
   ["search", ["search-soft", "panel"]],
   ["bad", ["bad-soft", "panel", "bg"]],

@@ -63,12 +63,13 @@ describe.each(names)("the recorded turn %s", (name) => {
     const text = visible(frames);
     for (const frame of frames) {
       if ((frame.name !== "tool_start" && frame.name !== "tool_result") || frame.data.span === undefined) continue;
+      if ((frame.data.depth ?? 0) > 0) continue; // counts in a sub-agent's text
       const { start, end } = frame.data.span;
       expect(turn.calls.get(frame.data.call_id)?.raw).toBe(sliceBytes(text, start, end));
       expect(sliceBytes(text, start, end)).toMatch(/^<tool[\s\S]*(?:<\/tool\s*>|\/>)$/);
     }
     const calls = turn.segments.filter((s) => s.kind === "call");
-    expect(calls).toHaveLength(turn.calls.size);
+    expect(calls).toHaveLength([...turn.calls.values()].filter((c) => c.depth === 0).length);
     expect(turn.segments.some((s) => s.kind === "block")).toBe(false);
   });
 
@@ -181,16 +182,27 @@ test("a retry voids what came after its byte", () => {
   expect(turn.bytes).toBe(byteLength(rawText(turn)));
 });
 
-test("sub-agents nest their calls", () => {
+test("a sub-agent's calls stand with it, and cut nothing out of the answer", () => {
+  const turn = foldAll(framesIn("sub_agent"));
+  const [agent, inner, refused] = [...turn.calls.values()];
+  expect([agent?.name, inner?.name, refused?.name]).toEqual(["sub_agent", "vector_search", "nothing"]);
+  expect([agent?.depth, inner?.depth, refused?.depth]).toEqual([0, 1, 0]);
+  expect(agent?.agent).toEqual({ depth: 1, open: false, calls: [inner?.id], rounds: 2, toolsRun: 1 });
+  // The span of the inner call counts in a text that nobody sees.
+  expect(turn.segments.map((s) => (s.kind === "call" ? s.call : s.kind))).toEqual(["text", agent?.id, "text", refused?.id, "text"]);
+  expect(answerText(turn)).toContain("Meanwhile, the mill stands [1].");
+});
+
+test("an estimate of this page does not move what the server has timed", () => {
   const frames = [
-    { name: "sub_agent_start", seq: 1, data: { task: "look", depth: 1 } },
-    { name: "tool_start", seq: 2, data: { call_id: "c", name: "fetch_url", arguments: {}, round: 0, index: 0 } },
-    { name: "sub_agent_end", seq: 3, data: { task: "look", depth: 1, rounds: 2, tools_run: 1 } },
-    { name: "tool_start", seq: 4, data: { call_id: "d", name: "fetch_url", arguments: {}, round: 0, index: 1 } },
+    { name: "round", seq: 1, at: 10, data: { round: 0 } },
+    { name: "text", seq: 2, at: 5000, data: "late" },
+    { name: "tool_start", seq: 3, at: 120, data: { call_id: "c", name: "fetch_url", arguments: {}, round: 0, index: 0 } },
+    { name: "tool_result", seq: 4, at: 300, data: { call_id: "c", name: "fetch_url", ok: true, duration_ms: 180 } },
+    { name: "round", seq: 5, at: 320, data: { round: 1 } },
   ] as Frame[];
   const turn = foldAll(frames);
-  expect([...turn.calls.values()].map((c) => c.depth)).toEqual([1, 0]);
-  expect(turn.segments[0]).toMatchObject({ kind: "agent", open: false, rounds: 2, toolsRun: 1 });
+  expect([turn.calls.get("c")?.startedAt, turn.calls.get("c")?.settledAt, turn.rounds[1]?.beganAt]).toEqual([120, 300, 320]);
 });
 
 test("a stored message folds to what its frames folded to", () => {

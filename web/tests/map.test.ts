@@ -3,6 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { MapAnswer, StatusAnswer } from "../src/api/types";
 import { CLOSEST, Grid, moved, onto, toPlane, toScreen, whole, zoomed } from "../src/knowledge/map";
+import { press, stamp, type Sheet } from "../src/knowledge/paint";
 import { sampleOf } from "../src/pages/metrics";
 import { pathOf, read } from "../src/route";
 
@@ -85,10 +86,34 @@ test("the status route gives the numbers that charts are made of", () => {
       tool_calls: 5, tool_calls_rejected: 1, tool_seconds_hidden: 0.5,
     },
     tokens: { input: 10, output: 20 }, tools: { a: { calls: 2, seconds: 3 }, b: { calls: 1, seconds: 1 } },
-    queues: { documents: { queued: 4, embedding: 1 }, reindexing: 0, tasks: 1 }, memory: {}, storage: { vector_store: "qdrant", database_bytes: 9 },
+    queues: { documents: { queued: 4, embedding: 1 }, reindexing: 0, tasks: 1 }, memory: {}, embedding_models: [], storage: { vector_store: "qdrant", database_bytes: 9 },
   };
   const sample = sampleOf(status);
   expect([...["turns_running", "tailrace_turns_total", "tailrace_turns_total:complete", "tailrace_tool_seconds_count", "tailrace_tool_seconds_sum", "queue"]].map((name) => sample.get(name)))
     .toEqual([2, 4, 3, 3, 4, 5]);
   expect(sample.has("process_resident_memory_bytes")).toBe(false);
+});
+
+describe("dots", () => {
+  const sheet = (): Sheet => ({ words: new Uint32Array(20 * 10), width: 20, height: 10 });
+  const pixel = ({ words }: Sheet, x: number, y: number): number[] => [...new Uint8Array(words.buffer).slice((y * 20 + x) * 4, (y * 20 + x) * 4 + 4)];
+
+  test.each([1.3, 2.6, 5])("a stamp covers about its circle: %d", (radius) => {
+    const area = stamp(radius).pixels.filter((_, i) => i % 3 === 2).reduce((sum, c) => sum + c, 0) / 255;
+    expect(Math.abs(area / (Math.PI * radius ** 2) - 1)).toBeLessThan(0.12);
+  });
+  test("stand where they are pressed, over each other, and stay inside", () => {
+    const data = sheet();
+    press(data, 6, 4, stamp(2), [200, 100, 50], 256);
+    expect(pixel(data, 6, 4)).toEqual([200, 100, 50, 255]);
+    expect(pixel(data, 12, 4)).toEqual([0, 0, 0, 0]);
+    press(data, 6, 4, stamp(2), [0, 0, 0], 128);
+    const half = pixel(data, 6, 4);
+    expect(half.map((v, i) => Math.abs(v - ([100, 50, 25, 255][i] as number)) <= 2)).toEqual([true, true, true, true]);
+    const edges = sheet();
+    for (const [x, y] of [[-1, 4], [20, 4], [6, -1], [6, 10], [19, 9]] as const) press(edges, x, y, stamp(3), [255, 0, 0], 256);
+    // What hangs over one side does not come back in at the other.
+    expect(pixel(edges, 10, 4)[3]).toBe(0);
+    expect(pixel(edges, 17, 2)[3]).toBe(0);
+  });
 });

@@ -43,7 +43,7 @@ describe("the timeline", () => {
   test("is walked through in the order of time", () => {
     const starts = picture.marks.map((m) => m.at.from);
     expect(starts).toEqual([...starts].sort((a, b) => a - b));
-    expect(picture.marks).toHaveLength(picture.speech.length + picture.rows.length + picture.rows.filter((r) => r.ingest).length + 1);
+    expect(picture.marks).toHaveLength(1 + picture.waits.length + picture.speech.length + picture.rows.length + picture.rows.filter((r) => r.ingest).length + 1);
   });
 
   test("grows while the turn runs", () => {
@@ -108,7 +108,7 @@ test("metrics become rates and means", () => {
 
 test.each<Route>([
   { page: "chat" }, { page: "chat", conversation: "0190" }, { page: "knowledge" }, { page: "knowledge", collection: "hand-book" },
-  { page: "knowledge", collection: "a", document: "folder/ä ?#%.md", from: 3, to: 9 }, { page: "knowledge", collection: "a", view: "map" }, { page: "knowledge", collection: "a", document: "b", view: "jobs" }, { page: "search" }, { page: "status" }, { page: "settings" },
+  { page: "knowledge", collection: "a", document: "folder/ä ?#%.md", from: 3, to: 9 }, { page: "knowledge", collection: "a", view: "map" }, { page: "knowledge", collection: "a", document: "b", view: "jobs" }, { page: "search" }, { page: "search", query: "who & what?", collection: "laws" }, { page: "status" }, { page: "settings" },
 ])("an address leads back to its place: %o", (route) => {
   const url = new URL(pathOf(route), "http://x");
   expect(read(url.pathname, url.search)).toEqual(route);

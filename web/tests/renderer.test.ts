@@ -41,11 +41,23 @@ test("finished blocks keep their nodes", () => {
   const root = box();
   const renderer = new Renderer(root);
   renderer.update("first\n\nsec", false);
-  const first = root.firstElementChild;
+  const first = root.querySelector("p");
   renderer.update("first\n\nsecond and more\n\nthird", false);
   renderer.update("first\n\nsecond and more\n\nthird", true);
-  expect(root.firstElementChild).toBe(first);
-  expect(root.children).toHaveLength(3);
+  expect(root.querySelector("p")).toBe(first);
+  expect(root.querySelectorAll("p")).toHaveLength(3);
+});
+
+test("what is finished at once is what would have been finished one by one, in closed stretches", () => {
+  const part = (n: number): string => `## Part ${n}\n\ntext **${n}**\n\n- a\n- b\n\n\`\`\`\ncode\n\`\`\`\n\n`;
+  const text = Array.from({ length: 20 }, (_, n) => part(n)).join("");
+  const atOnce = rendered(text);
+  const pieces = text.match(/[\s\S]{1,41}/g) ?? [];
+  expect(rendered(text, pieces)).toBe(atOnce);
+  const root = box();
+  root.innerHTML = atOnce;
+  expect(root.querySelectorAll(".stretch.closed").length).toBeGreaterThan(0);
+  expect(root.querySelectorAll(".stretch > h2")).toHaveLength(20);
 });
 
 test("an open code block only grows, and ends as it would have been written at once", () => {
@@ -62,6 +74,20 @@ test("an open code block only grows, and ends as it would have been written at o
   }
   renderer.update(text, true);
   expect(root.querySelector("pre code")?.textContent).toBe(`${lines}\n`);
+});
+
+test("what is put off is shown without another word", () => {
+  const root = box();
+  const renderer = new Renderer(root);
+  // Many finished blocks fill their frame, so the open one waits.
+  const text = `${"A **paragraph** with `code` and [1].\n\n".repeat(400)}the end`;
+  let again = renderer.update(text, false);
+  for (let frames = 0; again; frames++) {
+    expect(frames).toBeLessThan(1000);
+    again = renderer.update(text, false);
+  }
+  expect(root.textContent?.trim().endsWith("the end")).toBe(true);
+  expect(renderer.update(text, false)).toBe(false);
 });
 
 test("text that is taken back is taken back", () => {

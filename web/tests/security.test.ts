@@ -2,7 +2,7 @@ import "./dom";
 import { expect, test } from "vitest";
 import { Renderer } from "../src/markdown/renderer";
 import { mathml } from "../src/markdown/math";
-import { sanitize, sanitizeMath } from "../src/markdown/sanitize";
+import { sanitize, sanitizeAll, sanitizeMath } from "../src/markdown/sanitize";
 import { box } from "./dom";
 import { LEAKS, SCRIPTS } from "./payloads.mjs";
 
@@ -54,6 +54,19 @@ test("the last gate holds alone, whatever the parser gave it", () => {
     const root = box();
     root.append(sanitize(payload));
     expect(isHarmless(root)).toBe("");
+  }
+});
+
+test("several at once are as harmless as each alone, also where one breaks out of its box", () => {
+  for (const payload of [...all, "</div></div><script>__hit()</script>", "<div><table><tr><td>"]) {
+    const alone = sanitizeAll([payload])[0] as DocumentFragment;
+    const root = box();
+    root.append(...sanitizeAll(["<p>before</p>", payload, "<p>after</p>"]));
+    expect(isHarmless(root)).toBe("");
+    const one = box();
+    one.append(alone);
+    expect(isHarmless(one)).toBe("");
+    expect(root.firstElementChild?.outerHTML).toBe("<p>before</p>");
   }
 });
 

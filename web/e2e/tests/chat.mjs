@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { accessible } from "../accessible.mjs";
 import { spoken } from "../model.mjs";
 import { startStand } from "../stand.mjs";
 import { answerText, answered, ask, assert, until } from "../expect.mjs";
@@ -5,6 +7,11 @@ import { answerText, answered, ask, assert, until } from "../expect.mjs";
 const numbers = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => `n${from + i}`).join(" ");
 
 const scripts = new Map([
+  ["about eels alone", [[...spoken("I look. "), '<tool name="vector_search">{"query": "locked rows"}</tool>'], spoken("By gratings.")]],
+  ["by a sub-agent", [
+    [...spoken("I hand it on. "), '<tool name="sub_agent">{"task": "about eels alone"}</tool>', ...spoken("\n\nMeanwhile, a statement that meets a locked row waits [1].", 40)],
+    spoken("\n\nThe moon is made of cheese."),
+  ]],
   ["with a tool", [
     [...spoken("Let me look. "), '<tool name="fetch_url"><url>{page}/locks.html</url></tool>', ...spoken("\n\nWhile it loads, a row waits [1].\n\n"), 200],
     spoken("\n\nThe page says **left out**."),
@@ -150,6 +157,22 @@ export const tests = {
     assert.ok(!(await answerText(page)).includes("⚠️"));
   },
 
+  async "a sub-agent's calls stand inside its card, and doubtful sentences are listed"({ stage, open }) {
+    const page = await fresh(open, stage);
+    await ask(page, "by a sub-agent: locked row");
+    await answered(page);
+    const card = page.locator(".card.agent");
+    assert.match(await card.locator(".nested .card.search").innerText(), /vector_search[\s\S]*locked rows/);
+    assert.match(await card.innerText(), /\d rounds · \d tools?$/);
+    assert.match(await answerText(page), /Meanwhile, a statement that meets a locked row waits/);
+    await page.locator(".claim-line").click();
+    assert.match(await page.locator(".claim-list").innerText(), /The moon is made of cheese\.\s+No source says this/);
+    await accessible(page, "claims and a sub-agent");
+    await page.reload();
+    await answered(page);
+    await until(async () => (await page.locator(".card.agent .nested .card").count()) >= 1, "the same after a reload");
+  },
+
   async "Markdown becomes a page, and no image is fetched"({ stage, open }) {
     const page = await fresh(open, stage);
     await ask(page, "in markdown");
@@ -180,6 +203,11 @@ export const tests = {
     await page.locator(".topbar").getByRole("button", { name: /conversation/ }).click();
     const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("menuitem", { name: "Export as Markdown" }).click()]);
     assert.equal(download.suggestedFilename(), "renamed-talk.md");
+    const written = readFileSync(await download.path(), "utf8");
+    assert.match(written, /# Renamed talk[\s\S]*first question[\s\S]*First answer\./);
+    await page.locator(".topbar").getByRole("button", { name: /conversation/ }).click();
+    const [second] = await Promise.all([page.waitForEvent("download"), page.getByRole("menuitem", { name: "Export as JSON" }).click()]);
+    assert.equal(JSON.parse(readFileSync(await second.path(), "utf8")).messages.length, 2);
     await page.locator(".topbar").getByRole("button", { name: /conversation/ }).click();
     await page.getByRole("menuitem", { name: "Delete" }).click();
     await page.locator("dialog .bad").click();

@@ -1,5 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { accessible } from "../accessible.mjs";
 import { spoken } from "../model.mjs";
 import { startStand } from "../stand.mjs";
 import { answered, ask, assert, until } from "../expect.mjs";
@@ -102,11 +103,43 @@ export const tests = {
     assert.deepEqual(await page.locator(".play-column h2").allInnerTexts(), ["Meaning", "Hybrid", "Keywords"]);
     await until(async () => (await page.locator(".joins path").count()) > 3, "joins");
     await page.locator(".hit .textlink").first().click();
-    assert.match(await page.locator(".explain").first().innerText(), /cosine/i);
-    await page.getByPlaceholder("Filter: field").fill("title");
-    await page.getByPlaceholder("equals").fill("Mill 3");
+    const why = await page.locator(".explain").first().innerText();
+    assert.match(why, /cosine\s+0\.\d{4}/i);
+    assert.ok(!/[{}"]/.test(why), `words, not JSON: ${why}`);
+    assert.match(await page.locator(".play-column").nth(1).locator(".legs").first().innerText(), /Meaning \d+ \d\.\d+[\s\S]*Keywords \d+ \d+\.\d+/);
+    // The address is the search.
+    assert.match(page.url(), /\/search\?q=water\+wheel&in=default/);
+    await page.reload();
+    await until(async () => (await page.locator(".play-column .hit").count()) > 6, "the same search after a reload");
+    await page.getByLabel("How many hits").selectOption("5");
+    await page.getByRole("button", { name: "Filters" }).click();
+    await page.getByRole("button", { name: "Condition", exact: true }).click();
+    await page.getByLabel("Field").fill("title");
+    await page.getByLabel("Value").fill("Mill 3");
     await page.keyboard.press("Enter");
     await until(async () => (await page.locator(".play-column").first().locator(".hit").count()) === 1, "one hit after the filter");
+    await page.getByLabel("How it is compared").selectOption("not");
+    await page.getByRole("button", { name: "Search", exact: true }).click();
+    await until(async () => (await page.locator(".play-column").first().locator(".hit").count()) > 1, "all but one");
+    assert.ok(!(await page.locator(".play-columns").innerText()).includes("Mill 3"));
+    await page.getByRole("button", { name: "Remove this condition" }).click();
+  },
+
+  async "the playground says what was left out, and why"({ stage, open }) {
+    await stage.add("default", Array.from({ length: 9 }, (_, i) => ({ id: `lock${i}`, title: `Lock ${i}`, uri: `locks/${i}.md`, text: `The lock chamber number ${i} is filled through a culvert.` })));
+    const page = await open();
+    await english(page);
+    await page.goto(`${stage.url}/search?q=lock+chamber+culvert`);
+    await page.locator(".play-column .hit").first().waitFor();
+    await page.getByLabel("How many hits").selectOption("5");
+    await page.getByRole("button", { name: "Search", exact: true }).click();
+    const left = page.locator(".play-column").nth(1).locator(".dropped");
+    await until(async () => (await page.locator(".play-column").nth(1).locator(".hit").count()) === 5, "five hits");
+    await left.locator("summary").click();
+    const said = await left.innerText();
+    assert.match(said, /Behind the last hit/);
+    assert.match(said, /Meaning \d+ \d\.\d+/);
+    await accessible(page, "the playground with what was left out");
   },
 
   async "ten thousand rows stay quick"({ stage, open }) {
@@ -123,7 +156,7 @@ export const tests = {
     await until(async () => (await page.locator(".filters .chip").first().innerText()).includes("10,000"), "all rows are known");
     assert.ok((await page.locator(".doc-row").count()) < 60, "only what is seen is in the page");
     const ms = await page.evaluate(async () => {
-      const box = document.querySelector(".doc-rows");
+      const box = document.querySelector(".doc-table");
       const times = [];
       for (let i = 0; i < 60; i++) {
         const began = performance.now();

@@ -2,6 +2,7 @@
 // field answers while it streams. The limits here allow for a busy machine; docs/benchmarks.md has what was measured.
 
 import { writeFileSync } from "node:fs";
+import { CATEGORIES, at, tasksIn } from "../trace.mjs";
 import { startStand } from "../stand.mjs";
 import { answered, ask, assert } from "../expect.mjs";
 
@@ -28,16 +29,6 @@ async function stream(send, gone) {
 
 export const stand = () => startStand({ scripts: new Map([["everything", [[stream]]]]) });
 
-/** Tasks of the page's main thread, in processor time: what others do on this machine does not count. */
-function tasksIn(trace) {
-  const events = JSON.parse(trace).traceEvents;
-  const threads = events.filter((e) => e.name === "thread_name" && e.args?.name === "CrRendererMain").map((e) => `${e.pid}/${e.tid}`);
-  const main = threads.map((id) => events.filter((e) => `${e.pid}/${e.tid}` === id && e.ph === "X")).sort((x, y) => y.length - x.length)[0] ?? [];
-  const tasks = main.filter((e) => e.name === "RunTask" || e.name === "ThreadControllerImpl::RunTask");
-  const frames = main.filter((e) => e.name === "ThreadProxy::BeginMainFrame" || e.name === "WebFrameWidgetImpl::BeginMainFrame");
-  return { tasks: tasks.map((e) => (e.tdur ?? e.dur) / 1000), frames: frames.map((e) => (e.tdur ?? e.dur) / 1000), cpu: tasks.some((e) => e.tdur !== undefined) };
-}
-
 export const tests = {
   async "200 KB at 500 deltas a second"({ stage, open }) {
     const page = await open();
@@ -57,7 +48,7 @@ export const tests = {
     await page.waitForTimeout(800);
     await page.evaluate(() => { window.keys = []; });
     const browser = page.context().browser();
-    await browser.startTracing(page, { categories: ["toplevel", "cc", "blink", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
+    await browser.startTracing(page, { categories: CATEGORIES });
     const began = Date.now();
     for (let i = 0; i < 30; i++) {
       await page.keyboard.type("x");
@@ -70,7 +61,6 @@ export const tests = {
     if (process.env.E2E_TRACE) writeFileSync(process.env.E2E_TRACE, trace);
     const { tasks, frames, cpu } = tasksIn(trace);
     const keys = await page.evaluate(() => window.keys);
-    const at = (list, share) => list.toSorted((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * share))] ?? 0;
     const sum = tasks.reduce((a, b) => a + b, 0);
     console.log(`      ${text.length} bytes in ${took.toFixed(1)} s; main thread, ${cpu ? "processor" : "wall"} time: ${frames.length} frames, p50 ${at(frames, 0.5).toFixed(1)}, p99 ${at(frames, 0.99).toFixed(1)} ms; `
       + `${tasks.length} tasks, p99 ${at(tasks, 0.99).toFixed(1)}, longest ${Math.max(0, ...tasks).toFixed(1)} ms, ${tasks.filter((t) => t > 50).length} over 50 ms, together ${(sum / 10 / took).toFixed(0)} % of one core; `

@@ -89,7 +89,7 @@ export const tests = {
     await page.locator(".md .cite:not(:disabled)").first().hover();
     await holds(page, stage);
     await page.goto(`${stage.url}/knowledge/default/evil-1?from=0&to=30`);
-    await page.locator(".document dl").waitFor();
+    await page.locator(".document dl").first().waitFor();
     await holds(page, stage);
     await page.goto(`${stage.url}/search`);
     await page.getByPlaceholder("What to look for").fill("titled so");

@@ -40,7 +40,7 @@ async function at(open, stage, path, options) {
 }
 
 /** How many pixels of the canvas are not its ground. */
-const drawn = (page) => page.locator(".map-plane canvas").evaluate((canvas) => {
+const drawn = (page) => page.locator(".map-plane canvas").first().evaluate((canvas) => {
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   let count = 0;
   for (let i = 3; i < data.length; i += 4) if (data[i] > 0) count++;
@@ -53,7 +53,7 @@ export const tests = {
     await page.getByRole("link", { name: "Map" }).click();
     assert.match(page.url(), /view=map/);
     await until(async () => (await page.locator(".map-groups li").count()) >= 3, "groups");
-    const label = await page.locator(".map-plane canvas").getAttribute("aria-label");
+    const label = await page.locator(".map-plane canvas").first().getAttribute("aria-label");
     assert.match(label, /^18 passages/);
     const words = (await page.locator(".map-groups").innerText()).toLowerCase();
     assert.ok(["gates", "buckets", "flour"].every((w) => words.includes(w)), words);
@@ -64,7 +64,7 @@ export const tests = {
     await accessible(page, "the map");
 
     // Closer with the keyboard, and back.
-    await page.locator(".map-plane canvas").focus();
+    await page.locator(".map-plane canvas").first().focus();
     const before = await drawn(page);
     for (let i = 0; i < 4; i++) await page.keyboard.press("+");
     await until(async () => (await drawn(page)) !== before, "it is drawn nearer");
@@ -74,15 +74,15 @@ export const tests = {
     await page.locator(".map-groups button").first().click();
 
     // Somewhere there is a point; a click on it opens its document beside the map.
-    const spot = await page.locator(".map-plane canvas").evaluate((canvas) => {
+    const spot = await page.locator(".map-plane canvas").first().evaluate((canvas) => {
       const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
       // The middle of a dot: opaque all around.
       for (let i = 3 + width * 16; i < data.length - width * 16; i += 4) if ([0, 8, -8, width * 8, -width * 8].every((d) => data[i + d] > 200)) return [((i - 3) / 4) % width, Math.floor((i - 3) / 4 / width)];
       return undefined;
     });
     assert.ok(spot, "a dot");
-    await page.locator(".map-plane canvas").click({ position: { x: spot[0], y: spot[1] } });
-    await page.locator(".document dl").waitFor();
+    await page.locator(".map-plane canvas").first().click({ position: { x: spot[0], y: spot[1] } });
+    await page.locator(".document dl").first().waitFor();
     assert.match(page.url(), /view=map/);
     await page.locator(".document").getByRole("button", { name: "Close" }).click();
     await page.locator(".map-plane").waitFor();
@@ -102,6 +102,25 @@ export const tests = {
     assert.equal(await versions.nth(2).getAttribute("aria-pressed"), "true");
     await versions.nth(0).click();
     await until(async () => (await text.innerText()).includes("opened at eight"), "the live one's text");
+  },
+
+  async "title and metadata are changed, and search filters by them"({ stage, open }) {
+    await stage.add("default", [{ id: "toll", title: "Toll", uri: "toll.md", text: "The toll at the bridge is two pence for a cart.", metadata: { lang: "en", draft: "yes" } }]);
+    const page = await at(open, stage, "/knowledge/default/toll");
+    await page.getByRole("button", { name: "Edit title and metadata" }).click();
+    const form = page.locator(".describe");
+    await form.getByLabel("Title").fill("Bridge toll");
+    await form.getByRole("button", { name: "Remove: draft" }).click();
+    await form.getByRole("button", { name: "Field", exact: true }).click();
+    await form.getByLabel("Field").last().fill("pence");
+    await form.getByLabel("Value").last().fill("2");
+    await accessible(page, "editing metadata");
+    await page.keyboard.press("Enter");
+    await until(async () => (await page.locator(".document h2").innerText()) === "Bridge toll", "the new title");
+    const found = await send(stage, "POST", "/api/v1/collections/default/search", { query: "toll", filter: { must: [{ key: "metadata.pence", range: { gte: 2 } }] } });
+    assert.deepEqual(found.hits.map((h) => h.document_id), ["toll"]);
+    assert.equal(found.hits[0].metadata.draft, undefined);
+    assert.equal(found.hits[0].metadata.lang, "en");
   },
 
   async "what a conversation found is kept with a click, and found by others"({ stage, open }) {

@@ -3,7 +3,7 @@
 import type { StoredMessage } from "../stored";
 import { ProblemError, isMissingRoute, problemOf, asProblem } from "./problem";
 import type {
-  Chunk, Collection, Conversation, DocumentInfo, Job, Key, MapAnswer, Provider, Reindexing, StatusAnswer, SearchAnswer, SearchMode, Taken, Tool,
+  Chunk, Collection, Conversation, DocumentInfo, Job, Key, MapAnswer, Provider, Reindexing, StatusAnswer, SearchAnswer, SearchOptions, Taken, Tool,
 } from "./types";
 
 const KEY = "tailrace.key";
@@ -67,8 +67,7 @@ const conversation = (id: string): string => `/api/v1/conversations/${part(id)}`
 export const api = {
   collections: async (): Promise<Collection[]> =>
     (await json<{ collections: Collection[] }>("GET", "/api/v1/collections")).collections,
-  createCollection: (name: string, language?: string): Promise<Collection> =>
-    json("POST", "/api/v1/collections", { name, ...(language === undefined ? {} : { language }) }),
+  createCollection: (made: { name: string; language?: string; keep_versions?: number }): Promise<Collection> => json("POST", "/api/v1/collections", made),
   collection: (name: string): Promise<Collection> => json("GET", collection(name)),
   reindexCollection: (name: string): Promise<Reindexing> => json("POST", `${collection(name)}/reindex`),
   map: (name: string): Promise<MapAnswer> => json("GET", `${collection(name)}/map`),
@@ -84,7 +83,7 @@ export const api = {
     request("POST", `${document(name, id)}/keep`, { collection: into }),
   chunks: async (name: string, id: string): Promise<Chunk[]> =>
     (await json<{ chunks: Chunk[] }>("GET", `${document(name, id)}/chunks`)).chunks,
-  describe: (name: string, id: string, title: string): Promise<DocumentInfo> => json("PATCH", document(name, id), { title }),
+  describe: (name: string, id: string, to: { title: string; metadata: Record<string, unknown> }): Promise<DocumentInfo> => json("PATCH", document(name, id), to),
   content: async (name: string, id: string, version?: number): Promise<string> => {
     const response = await request("GET", `${document(name, id)}/content${version === undefined ? "" : `?version=${version}`}`);
     if (!(response.headers.get("content-type") ?? "").includes("json")) return response.text();
@@ -94,9 +93,8 @@ export const api = {
   addTexts: (name: string, documents: object[], wait = false): Promise<{ documents: Taken[] }> =>
     json("POST", `${collection(name)}/documents${wait ? "?wait=true" : ""}`, { documents }),
 
-  search: (name: string, query: string, mode: SearchMode, limit: number, filter?: unknown, signal?: AbortSignal): Promise<SearchAnswer> =>
-    json("POST", `${collection(name)}/search`, { query, mode, limit, explain: true, ...(filter === undefined ? {} : { filter }) },
-      signal === undefined ? {} : { signal }),
+  search: (name: string, query: string, options: SearchOptions, signal?: AbortSignal): Promise<SearchAnswer> =>
+    json("POST", `${collection(name)}/search`, { query, explain: true, ...options }, signal === undefined ? {} : { signal }),
 
   conversations: (q: string, after?: string): Promise<{ conversations: Conversation[]; next?: string }> => {
     const params = new URLSearchParams({ limit: "50", ...(q === "" ? {} : { q }), ...(after === undefined ? {} : { after }) });
@@ -104,6 +102,7 @@ export const api = {
   },
   conversation: (id: string): Promise<Conversation> => json("GET", conversation(id)),
   rename: (id: string, title: string): Promise<Conversation> => json("PATCH", conversation(id), { title }),
+  exported: async (id: string, format: "md" | "json"): Promise<Blob> => (await request("GET", `${conversation(id)}/export?format=${format}`)).blob(),
   forget: (id: string): Promise<Response> => request("DELETE", conversation(id)),
   messages: async (id: string): Promise<StoredMessage[]> =>
     (await json<{ messages: StoredMessage[] }>("GET", `${conversation(id)}/messages`)).messages,

@@ -48,6 +48,7 @@ export interface StatusAnswer {
   queues: { documents: Record<string, number>; reindexing: number; tasks: number };
   memory: { resident_bytes?: number };
   storage: { vector_store: string; database_bytes: number; vectors_bytes?: number };
+  embedding_models: { name: string; dimension: number }[];
 }
 
 export interface Version {
@@ -122,15 +123,50 @@ export interface Hit {
   end: number;
   page?: number;
   metadata: Record<string, unknown>;
-  explain?: Record<string, unknown>;
+  /** First and last, from 1; of source code only. */
+  lines?: [number, number];
+  explain?: Explain;
 }
 
 export interface SearchAnswer {
   hits: Hit[];
   took_ms: number;
   watermark: number;
-  dropped?: { chunk_id?: string; title?: string; reason: string }[];
-  steps?: Record<string, number>;
+  dropped?: Dropped[];
+}
+
+/** Where a leg saw a passage, from 1, and what it gave it. */
+export interface Place {
+  rank: number;
+  score: number;
+}
+
+export interface Explain {
+  dense?: Place;
+  bm25?: Place;
+  fused: number;
+  rerank?: number;
+  cosine?: number;
+  heading_path: string[];
+  ordinal: number;
+}
+
+/** What a leg named and the answer left out; of what may not be shown there are no ids. */
+export interface Dropped {
+  reason: string;
+  document_id?: string;
+  chunk_id?: string;
+  fused: number;
+  dense?: Place;
+  bm25?: Place;
+}
+
+export interface SearchOptions {
+  mode: SearchMode;
+  limit: number;
+  filter?: unknown;
+  rerank?: boolean;
+  as_of?: string;
 }
 
 export interface Conversation {

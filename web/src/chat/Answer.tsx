@@ -43,19 +43,10 @@ function Piece({ segment, turn, open, onRetry }: PieceProps) {
       return <PendingCard />;
     case "call": {
       const call = turn.calls.get(segment.call);
-      return call === undefined ? null : <ToolCard call={call} turnId={turn.start?.turn_id} ended={turn.end !== undefined} />;
+      return call === undefined ? null : <ToolCard call={call} calls={turn.calls} turnId={turn.start?.turn_id} ended={turn.end !== undefined} />;
     }
     case "reasoning":
       return <Reasoning segment={segment} />;
-    case "agent":
-      return (
-        <p class="aside" style={{ marginInlineStart: `${(segment.depth - 1) * 20}px` }}>
-          <Icon name="branch" size={15} /> {segment.task}
-          {!segment.open && segment.rounds !== undefined && (
-            <span class="when"> {t("agentDone", { rounds: segment.rounds, tools: segment.toolsRun ?? 0 })}</span>
-          )}
-        </p>
-      );
     case "notice":
       return <NoticeLine code={segment.notice.code} title={segment.notice.title} message={segment.notice.message} />;
     case "retry":

@@ -2,7 +2,8 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { reconnecting } from "../api/feed";
-import { answerText, type Turn } from "../fold";
+import { asProblem } from "../api/problem";
+import { answerText } from "../fold";
 import { fullMoment } from "../format";
 import { t } from "../i18n";
 import { prefs, setPrefs } from "../prefs";
@@ -14,12 +15,14 @@ import { go, route } from "../route";
 import { sidebarOpen } from "./Sidebar";
 import { Answer } from "./Answer";
 import { markCitations } from "./citations";
+import { ClaimLine, ClaimList } from "./ClaimList";
 import { showClaims } from "./claims";
 import { Composer, focusComposer } from "./Composer";
 import { collections, providers } from "./choices";
 import { conversations, forget, rename } from "./conversations";
-import { asJson, asMarkdown, fileName, save } from "./export";
+import { save } from "./export";
 import { FirstRun } from "./FirstRun";
+import { onDrawn } from "./Markdown";
 import { runClock, stopClock } from "./now";
 import { CitePreview, SourcesPanel, onCite } from "./Sources";
 import { Timeline } from "./Timeline";
@@ -68,6 +71,9 @@ function TopBar() {
     await forget(id);
     go({ page: "chat" });
   };
+  const exported = (format: "md" | "json"): void => {
+    if (id !== undefined) save(id, name, format).catch((error: unknown) => (loadProblem.value = asProblem(error)));
+  };
   const link = (): void => void navigator.clipboard.writeText(location.href);
   return (
     <header class="topbar">
@@ -87,8 +93,8 @@ function TopBar() {
             { label: t("rename"), act: () => setEditing(true) },
             { label: t("copyLink"), act: link },
             "line",
-            { label: t("exportMarkdown"), act: () => save(`${fileName(name)}.md`, "text/markdown", asMarkdown(name, exchanges.peek())) },
-            { label: t("exportJson"), act: () => save(`${fileName(name)}.json`, "application/json", asJson(name, id, exchanges.peek())) },
+            { label: t("exportMarkdown"), act: () => exported("md") },
+            { label: t("exportJson"), act: () => exported("json") },
             "line",
             { label: t("delete"), danger: true, act: () => void remove() },
           ]}><Icon name="more" /></Menu>
@@ -146,12 +152,20 @@ function Thread() {
     const box = scroll.current;
     const content = inner.current;
     if (box === null || content === null) return;
-    const grow = new ResizeObserver(() => {
+    const follow = (): void => {
       if (follows.current) box.scrollTop = box.scrollHeight;
+    };
+    const grow = new ResizeObserver(() => {
+      follow();
       setAway(!follows.current && !atEnd(box));
     });
     grow.observe(content);
-    return () => grow.disconnect();
+    // In the frame that drew it, before the browser lays it out: one layout, not two.
+    const off = onDrawn(follow);
+    return () => {
+      off();
+      grow.disconnect();
+    };
   }, []);
   // A new question always brings the reader to it.
   useLayoutEffect(() => {
@@ -209,6 +223,7 @@ function Skeleton() {
 
 function ExchangeView({ exchange, last }: { exchange: Exchange; last: boolean }) {
   const [editing, setEditing] = useState(false);
+  const [told, setTold] = useState(false);
   const turn = exchange.live.turn.value;
   const problem = exchange.live.problem.value;
   const live = last && exchange.live.running;
@@ -250,23 +265,12 @@ function ExchangeView({ exchange, last }: { exchange: Exchange; last: boolean })
           <CopyAnswer exchange={exchange} />
           {last && <Act name="again" label={t("retry")} act={again} />}
           <span class="small num">{usageLine(exchange)}</span>
-          {doubtful > 0 && <ClaimLine turn={turn} />}
+          {doubtful > 0 && <ClaimLine turn={turn} open={told} onToggle={() => setTold(!told)} />}
         </div>
       )}
+      {told && doubtful > 0 && <ClaimList turn={turn} />}
       <span class="visually-hidden" role="status">{live ? "" : turn.end !== undefined && last ? t("answerComplete") : ""}</span>
     </section>
-  );
-}
-
-/** The marks in words, for those who do not see them and those who wonder. */
-function ClaimLine({ turn }: { turn: Turn }) {
-  const count = (verdict: string): number => turn.claims.filter((c) => c.verdict === verdict).length;
-  return (
-    <span class="small num">
-      {" · "}{t("claims", { supported: count("supported"), count: turn.claims.length })}
-      {count("weak") > 0 && <>, <span class="claim-weak">{t("claimsWeak", { n: count("weak") })}</span></>}
-      {count("unsupported") > 0 && <>, <span class="claim-unsupported">{t("claimsUnsupported", { n: count("unsupported") })}</span></>}
-    </span>
   );
 }
 

@@ -4,6 +4,14 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { Renderer } from "../markdown/renderer";
 import { markCitations } from "./citations";
 
+const drawn = new Set<() => void>();
+
+/** Told whenever text has been put in the page, in the same frame. The result takes it back. */
+export function onDrawn(then: () => void): () => void {
+  drawn.add(then);
+  return () => drawn.delete(then);
+}
+
 export function Markdown({ text, done }: { text: string; done: boolean }) {
   const root = useRef<HTMLDivElement>(null);
   const renderer = useRef<Renderer | undefined>(undefined);
@@ -18,6 +26,7 @@ export function Markdown({ text, done }: { text: string; done: boolean }) {
       frame.current = 0;
       const { text, done } = latest.current;
       if (renderer.current?.update(text, done) === true && frame.current === 0) frame.current = requestAnimationFrame(draw);
+      for (const then of drawn) then();
     };
     draw();
   }, [text, done]);

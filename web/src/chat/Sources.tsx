@@ -10,6 +10,7 @@ import { prefs, setPrefs } from "../prefs";
 import { pathOf } from "../route";
 import { Icon } from "../ui/Icon";
 import { collections } from "./choices";
+import { Keep } from "./Keep";
 import { bestSentence, readable } from "./passage";
 import { exchanges, sources } from "./thread";
 
@@ -81,6 +82,7 @@ function SourceItem({ source, on, from }: { source: Source; on: boolean; from: {
         {from?.scope === "conversation" && ` · ${t("scopeConversation")}`}
       </p>
       <p class="passage">{before}<mark>{best}</mark>{after}</p>
+      {from?.scope === "conversation" && <p class="source-keep small"><Keep document={source.document_id} collection={from.collection} /></p>}
       <div class="source-foot">
         <span class="score" title={t("similarity", { value: fixed(source.score, 2) })}><i style={{ width: `${share * 100}%` }} /></span>
         <span class="num small">{fixed(source.score, 2)}</span>

@@ -13,7 +13,10 @@ const LEFT = 108;
 const LEFT_NARROW = 78;
 const ROW = 28;
 const BAR = 14;
-const TOP = 8;
+const TOP = 22;
+/** A bar that is at least so wide says its time; digits of this width fit into it. */
+const SAYS = 46;
+const DIGIT = 6.4;
 
 export function Timeline({ turn }: { turn: Turn }) {
   const [open, setOpen] = useState(false);
@@ -92,19 +95,29 @@ function Picture({ picture, live }: { picture: Drawing; live: boolean }) {
           )))}
           {picture.rounds.map((round) => (
             <g key={round.round}>
-              <path class="border" d={`M${crisp(x(round.at))} ${TOP - 4}V${bottom}`} />
-              <text class="axis" x={x(round.at) + 5} y={bottom - 3}>{t("roundN", { n: number(round.round) })}</text>
+              <path class="border" d={`M${crisp(x(round.at))} ${TOP - 16}V${bottom}`} />
+              <text class="axis" x={right - x(round.at) < 56 ? x(round.at) - 5 : x(round.at) + 5} y={TOP - 8} text-anchor={right - x(round.at) < 56 ? "end" : "start"}>
+                {t("roundN", { n: number(round.round) })}
+              </text>
             </g>
           ))}
           <text class="name" x="0" y={rowY(0) + 18}>{t("answer")}</text>
+          {picture.prepare !== undefined && <rect class="thread prepare" x={x(0)} width={wide(x, picture.prepare)} y={rowY(0) + 12} height="4" rx="2" />}
+          {picture.waits.map((w) => (
+            <rect key={w.round} class="thread" x={x(w.bar.from)} width={wide(x, w.bar)} y={rowY(0) + 12} height="4" rx="2" />
+          ))}
           {picture.speech.map((s, i) => (
-            <rect key={i} class={`bar speech${s.round % 2 === 1 ? " odd" : ""}`} x={x(s.bar.from)} width={wide(x, s.bar)} y={rowY(0) + 7} height={BAR} rx={radius(x, s.bar)} />
+            <g key={i}>
+              <rect class="bar speech" x={x(s.bar.from)} width={wide(x, s.bar)} y={rowY(0) + 7} height={BAR} rx={radius(x, s.bar)} />
+              <Says bar={s.bar} x={x} y={rowY(0)} />
+            </g>
           ))}
           {picture.rows.map((row, i) => (
             <g key={row.id} class={`tool ${row.kind}${row.failed ? " failed" : ""}`}>
               <text class="name" x={row.depth * 8} y={rowY(i + 1) + 18}>{short(row.name, left)}</text>
               <path class="drop" d={`M${crisp(x(row.run.from))} ${rowY(0) + 7 + BAR}V${rowY(i + 1) + 7}`} />
               <rect class="bar" x={x(row.run.from)} width={wide(x, row.run)} y={rowY(i + 1) + 7} height={BAR} rx={radius(x, row.run)} />
+              <Says bar={row.run} x={x} y={rowY(i + 1)} />
               {row.ingest !== undefined && (
                 <rect class="bar ingest" x={x(row.ingest.from)} width={wide(x, row.ingest)} y={rowY(i + 1) + 7} height={BAR} rx={radius(x, row.ingest)} />
               )}
@@ -120,6 +133,14 @@ function Picture({ picture, live }: { picture: Drawing; live: boolean }) {
       <p class="telling num" aria-live="off">{mark === undefined ? legend(picture) : describe(mark)}</p>
     </div>
   );
+}
+
+/** Its time, in a bar that has room for it. */
+function Says({ bar, x, y }: { bar: Bar; x(ms: number): number; y: number }) {
+  const text = duration(bar.to - bar.from);
+  const width = wide(x, bar);
+  if (width < Math.max(SAYS, text.length * DIGIT + 10)) return null;
+  return <text class="says num" x={x(bar.from) + 7} y={y + 18}>{text}</text>;
 }
 
 function crisp(x: number): number {
@@ -179,6 +200,10 @@ function describe(mark: Mark): string {
   const span = `${fixed(mark.at.from / 1000, 3)} s – ${fixed(mark.at.to / 1000, 3)} s (${duration(mark.at.to - mark.at.from)})`;
   const at = `${fixed(mark.at.from / 1000, 3)} s`;
   switch (mark.kind) {
+    case "prepare":
+      return `${t("preparing")}: ${span}`;
+    case "wait":
+      return `${t("waitingRound", { n: number(mark.round) })}: ${span}`;
     case "spoke":
       return `${t("answerSpoke", { n: number(mark.round) })}: ${span}`;
     case "tool":
@@ -193,5 +218,5 @@ function describe(mark: Mark): string {
 }
 
 function legend(picture: Drawing): string {
-  return picture.hiddenMs >= 1 ? t("timelineLegend", { time: duration(picture.hiddenMs) }) : t("timelineLegendPlain");
+  return picture.hiddenMs >= 1 ? t("timelineLegend", { time: duration(picture.hiddenMs), total: duration(picture.total), slow: duration(picture.oneByOneMs) }) : t("timelineLegendPlain");
 }

@@ -4,27 +4,34 @@ import { useState } from "preact/hooks";
 import { useComputed } from "@preact/signals";
 import { byteLength } from "../bytes";
 import { api } from "../api/client";
-import { capabilities } from "../api/capability";
 import { asProblem } from "../api/problem";
 import type { Call } from "../fold";
 import { bytes, duration } from "../format";
 import { number, t, tWord } from "../i18n";
-import { prefs } from "../prefs";
 import { Icon, type IconName } from "../ui/Icon";
+import { Keep } from "./Keep";
 import { kindOf } from "./timeline";
 import { now } from "./now";
 
-const ICONS: Record<string, IconName> = { search: "search", fetch: "fetch", other: "tool" };
+const ICONS: Record<string, IconName> = { search: "search", fetch: "fetch", agent: "branch", other: "tool" };
 /** How much of a result is shown; all of it can be copied. */
 const PREVIEW = 4000;
 
-export function ToolCard({ call, turnId, ended }: { call: Call; turnId?: string | undefined; ended: boolean }) {
+interface Props {
+  call: Call;
+  /** All of the turn, for those that a sub-agent made. */
+  calls: ReadonlyMap<string, Call>;
+  turnId?: string | undefined;
+  ended: boolean;
+}
+
+export function ToolCard({ call, calls, turnId, ended }: Props) {
   const [open, setOpen] = useState(false);
   const kind = kindOf(call.name);
   const state = stateOf(call, ended);
   const id = `call-${call.id}`;
   return (
-    <section class={`card ${kind} ${state}`} style={{ marginInlineStart: `${call.depth * 20}px` }} aria-label={`${call.name}, ${t(`tool_${state}`)}`}>
+    <section class={`card ${kind} ${state}`} aria-label={`${call.name}, ${t(`tool_${state}`)}`}>
       <button type="button" class="card-head" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
         <span class="ico"><Icon name={ICONS[kind] as IconName} size={14} /></span>
         <b>{call.name}</b>
@@ -36,6 +43,14 @@ export function ToolCard({ call, turnId, ended }: { call: Call; turnId?: string 
       {call.approval !== undefined && call.result === undefined && turnId !== undefined && <Approval call={call} turnId={turnId} />}
       <Why call={call} state={state} />
       <Stored call={call} />
+      {call.agent !== undefined && (
+        <div class="nested">
+          {call.agent.calls.flatMap((id) => calls.get(id) ?? []).map((inner) => <ToolCard key={inner.id} call={inner} calls={calls} turnId={turnId} ended={ended} />)}
+          {!call.agent.open && call.agent.rounds !== undefined && (
+            <p class="small num">{t("rounds", { count: call.agent.rounds })} · {t("toolsRun", { count: call.agent.toolsRun ?? 0 })}</p>
+          )}
+        </div>
+      )}
       {open && <Details call={call} id={id} />}
     </section>
   );
@@ -124,29 +139,6 @@ function Stored({ call }: { call: Call }) {
       )}
       {ingested !== undefined && ingested.scope === "conversation" && <Keep document={ingested.document_id} collection={ingested.collection} />}
     </div>
-  );
-}
-
-/** Makes a finding of this conversation part of the collection. */
-function Keep({ document, collection }: { document: string; collection: string }) {
-  const [state, setState] = useState<"idle" | "busy" | "kept" | string>("idle");
-  if (!capabilities.value.ingest) return <span class="end">{t("scopeConversation")}</span>;
-  const into = prefs.value.collection[0] ?? "default";
-  const keep = async (): Promise<void> => {
-    setState("busy");
-    try {
-      await api.keep(collection, document, into);
-      setState("kept");
-    } catch (error) {
-      setState(asProblem(error).detail);
-    }
-  };
-  if (state === "kept") return <span class="end ok">{t("keptIn", { name: into })}</span>;
-  if (state !== "idle" && state !== "busy") return <span class="end bad" role="alert">{state}</span>;
-  return (
-    <button type="button" class="textlink end" disabled={state === "busy"} onClick={() => void keep()}>
-      {t("keepIn", { name: into })}
-    </button>
   );
 }
 

@@ -12,8 +12,9 @@ import { framesOf } from "../stored";
 /** While nobody sees the page there are no animation frames. */
 const HIDDEN_MS = 250;
 const POLL_MS = 700;
-/** Frames that are drawn at once; of a long log that is read again, an eighth of what is left. */
-const MOST = 64;
+/** Letters that are drawn at once: what a frame has time for on a slow machine. If more wait, a part of them. */
+const LETTERS = 500;
+const PART = 64;
 
 export class LiveTurn {
   readonly turn: Signal<Turn>;
@@ -92,12 +93,21 @@ export class LiveTurn {
   }
 
   private draw(): void {
-    const now = this.waiting.splice(0, Math.max(MOST, Math.ceil(this.waiting.length / 8)));
+    const now = this.waiting.splice(0, this.share());
     let turn = this.turn.peek();
     for (const frame of now) turn = fold(turn, frame);
     this.turn.value = turn;
     if (this.waiting.length > 0) this.schedule();
     else if (turn.end !== undefined) this.finished();
+  }
+
+  /** How many of the waiting frames are drawn now. */
+  private share(): number {
+    const letters = this.waiting.map((f) => (f.name === "text" || f.name === "reasoning" ? f.data.length : 0));
+    const most = Math.max(LETTERS, letters.reduce((a, b) => a + b, 0) / PART);
+    let sum = 0;
+    const over = letters.findIndex((length) => (sum += length) > most);
+    return over < 0 ? letters.length : Math.max(1, over);
   }
 
   private rewind(last: number): void {

@@ -2,7 +2,7 @@
 
 import type { Call, Turn } from "../fold";
 
-export type ToolKind = "search" | "fetch" | "other";
+export type ToolKind = "search" | "fetch" | "agent" | "other";
 
 export interface Bar {
   readonly from: number;
@@ -24,6 +24,10 @@ export interface ToolRow {
 }
 
 export type Mark =
+  /** Before the model was asked: the question is taken, and passages are looked for. */
+  | { readonly kind: "prepare"; readonly at: Bar }
+  /** Asked, and silent so far. */
+  | { readonly kind: "wait"; readonly round: number; readonly at: Bar }
   | { readonly kind: "spoke"; readonly round: number; readonly at: Bar }
   | { readonly kind: "tool"; readonly row: ToolRow; readonly at: Bar }
   | { readonly kind: "ingest"; readonly row: ToolRow; readonly at: Bar }
@@ -32,12 +36,16 @@ export type Mark =
 
 export interface Drawing {
   readonly total: number;
+  readonly prepare: Bar | undefined;
+  readonly waits: readonly { readonly round: number; readonly bar: Bar }[];
   readonly speech: readonly { readonly round: number; readonly bar: Bar }[];
   readonly rows: readonly ToolRow[];
   readonly rounds: readonly { readonly round: number; readonly at: number }[];
   readonly refused: readonly { readonly name: string; readonly reason: string; readonly at: number }[];
   readonly ticks: readonly number[];
   readonly hiddenMs: number;
+  /** How long it would have been with each tool after the other, and none beside the answer. */
+  readonly oneByOneMs: number;
   readonly toolsRun: number;
   readonly roundCount: number;
   /** In the order of time, for walking through. */
@@ -45,6 +53,7 @@ export interface Drawing {
 }
 
 export function kindOf(tool: string): ToolKind {
+  if (/agent/.test(tool)) return "agent";
   if (/search|find|query/.test(tool)) return "search";
   return /fetch|url|http|web|browse|download/.test(tool) ? "fetch" : "other";
 }
@@ -58,6 +67,12 @@ export function isDrawable(turn: Turn): boolean {
 export function drawing(turn: Turn, now: number): Drawing {
   const total = Math.max(1, turn.end === undefined ? Math.max(turn.at, now) : (turn.end.telemetry?.total_ms ?? turn.at));
   const speech = turn.rounds.flatMap((r) => r.spoke.map(([from, to]) => ({ round: r.round, bar: { from, to: Math.max(to, from + 1) } })));
+  const first = turn.rounds[0]?.beganAt;
+  const prepare = first === undefined || first < 1 ? undefined : { from: 0, to: first };
+  const waits = turn.rounds.flatMap((r) => {
+    const to = r.spoke[0]?.[0] ?? r.endedAt ?? total;
+    return r.beganAt === undefined || to <= r.beganAt ? [] : [{ round: r.round, bar: { from: r.beganAt, to } }];
+  });
   const spoken = speech.map((s) => s.bar);
   const rows = [...turn.calls.values()].flatMap((call) => row(call, spoken, total));
   const rounds = turn.rounds.flatMap((r) => (r.round > 0 && r.beganAt !== undefined ? [{ round: r.round, at: r.beganAt }] : []));
@@ -66,10 +81,10 @@ export function drawing(turn: Turn, now: number): Drawing {
   );
   const hiddenMs = turn.end?.telemetry?.overlap_ms ?? covered(rows.flatMap((r) => r.hidden));
   return {
-    total, speech, rows, rounds, refused, ticks: ticks(total), hiddenMs,
+    total, prepare, waits, speech, rows, rounds, refused, ticks: ticks(total), hiddenMs, oneByOneMs: total + hiddenMs,
     toolsRun: rows.length,
     roundCount: Math.max(turn.rounds.length, turn.end?.telemetry?.rounds ?? 0),
-    marks: marksOf(speech, rows, rounds, refused),
+    marks: marksOf(prepare, waits, speech, rows, rounds, refused),
   };
 }
 
@@ -117,8 +132,10 @@ export function ticks(total: number): number[] {
   return found;
 }
 
-function marksOf(speech: Drawing["speech"], rows: readonly ToolRow[], rounds: Drawing["rounds"], refused: Drawing["refused"]): Mark[] {
+function marksOf(prepare: Bar | undefined, waits: Drawing["waits"], speech: Drawing["speech"], rows: readonly ToolRow[], rounds: Drawing["rounds"], refused: Drawing["refused"]): Mark[] {
   const marks: Mark[] = [
+    ...(prepare === undefined ? [] : [{ kind: "prepare", at: prepare } as const]),
+    ...waits.map((w): Mark => ({ kind: "wait", round: w.round, at: w.bar })),
     ...speech.map((s): Mark => ({ kind: "spoke", round: s.round, at: s.bar })),
     ...rows.flatMap((r): Mark[] => [
       { kind: "tool", row: r, at: r.run },

@@ -12,6 +12,7 @@ import { go, route } from "../route";
 import { Icon } from "../ui/Icon";
 import { Menu } from "../ui/Menu";
 import { ProblemBox } from "../ui/ProblemBox";
+import { Describe } from "./Describe";
 import { pieces, type Piece } from "./pieces";
 import { removeDocument } from "./remove";
 import { Status, typeOf } from "./Table";
@@ -52,9 +53,6 @@ export function DocumentView({ collection, id, from, to }: Props) {
 
   const at = route.peek();
   const close = (): void => go({ page: "knowledge", collection, ...(at.page === "knowledge" && at.view !== undefined ? { view: at.view } : {}) });
-  const rename = (title: string): void => {
-    api.describe(collection, id, title).then(() => settled.value++, (error: unknown) => setProblem(asProblem(error)));
-  };
   const reindex = (): void => {
     api.reindex(collection, id).then(() => settled.value++, (error: unknown) => setProblem(asProblem(error)));
   };
@@ -74,7 +72,7 @@ export function DocumentView({ collection, id, from, to }: Props) {
       </header>
       <div class="panel-body">
         {problem !== undefined && <div class="pad"><ProblemBox problem={problem} /></div>}
-        {document !== undefined && <Facts document={document} onRename={rename} onProblem={setProblem} />}
+        {document !== undefined && <Facts collection={collection} document={document} onProblem={setProblem} onSaved={(saved) => { setDocument({ ...document, ...saved }); settled.value++; }} />}
         {document !== undefined && <Versions document={document} chosen={version} onChoose={setVersion} />}
         {document !== undefined && <Cited document={document} />}
         {version === undefined ? <Body chunks={chunks} content={content} from={from} to={to} /> : <Body chunks={[]} content={old} from={undefined} to={undefined} />}
@@ -117,20 +115,6 @@ function Cited({ document }: { document: DocumentInfo }) {
   );
 }
 
-/** The title can be changed here; it is for people and filters, and nothing is embedded again. */
-function Retitle({ document, onRename }: { document: DocumentInfo; onRename(title: string): void }) {
-  return (
-    <form class="row retitle" onSubmit={(e) => {
-      e.preventDefault();
-      const title = (e.currentTarget.elements.namedItem("title") as HTMLInputElement).value.trim();
-      if (title !== "" && title !== document.title) onRename(title);
-    }}>
-      <input name="title" class="tight grow" defaultValue={document.title} aria-label={t("title")} maxLength={300} />
-      <button type="submit" class="btn small">{t("rename")}</button>
-    </form>
-  );
-}
-
 /** A document that failed is tried again, one that is worked on is let go. */
 function JobActs({ document, job, onProblem }: { document: DocumentInfo; job: string; onProblem(problem: Problem): void }) {
   const failed = document.status === "failed";
@@ -140,7 +124,8 @@ function JobActs({ document, job, onProblem }: { document: DocumentInfo; job: st
   return <button type="button" class="btn small" onClick={act}><Icon name={failed ? "again" : "close"} size={15} />{t(failed ? "tryAgain" : "cancel")}</button>;
 }
 
-function Facts({ document, onRename, onProblem }: { document: DocumentInfo; onRename(title: string): void; onProblem(problem: Problem): void }) {
+function Facts({ collection, document, onSaved, onProblem }: { collection: string; document: DocumentInfo; onSaved(document: DocumentInfo): void; onProblem(problem: Problem): void }) {
+  const [editing, setEditing] = useState(false);
   const reason = reasonOf(document);
   const facts: [string, string][] = [
     [t("colType"), typeOf(document)],
@@ -149,12 +134,11 @@ function Facts({ document, onRename, onProblem }: { document: DocumentInfo; onRe
     [t("version"), document.version === undefined ? "" : number(document.version)],
     [t("colUpdated"), document.updated_at === undefined ? "" : fullMoment(document.updated_at)],
     [t("hash"), document.hash?.slice(0, 16) ?? ""],
-    ...Object.entries(document.metadata ?? {}).map(([key, value]): [string, string] => [key, typeof value === "string" ? value : JSON.stringify(value)]),
   ];
+  const metadata = Object.entries(document.metadata ?? {});
   return (
     <div class="facts-box">
       <p class="source-where">{document.uri}</p>
-      {document.versions !== undefined && <Retitle key={document.title} document={document} onRename={onRename} />}
       <Status status={document.status} reason="" />
       {reason !== "" && <p class="bad small">{reason}</p>}
       {document.job_id !== undefined && capabilities.value.ingest && <JobActs document={document} job={document.job_id} onProblem={onProblem} />}
@@ -162,6 +146,17 @@ function Facts({ document, onRename, onProblem }: { document: DocumentInfo; onRe
       <dl>
         {facts.filter(([, value]) => value !== "").map(([name, value]) => <div key={name}><dt>{name}</dt><dd class="num">{value}</dd></div>)}
       </dl>
+      <div class="meta-head">
+        <h3>{t("metadata")}</h3>
+        {!editing && document.versions !== undefined && capabilities.value.ingest && (
+          <button type="button" class="textlink end" onClick={() => setEditing(true)}>{t("editMetadata")}</button>
+        )}
+      </div>
+      {editing ? (
+        <Describe collection={collection} document={document} onClose={() => setEditing(false)} onSaved={onSaved} onProblem={onProblem} />
+      ) : metadata.length === 0 ? <p class="small">{t("noMetadata")}</p> : (
+        <dl>{metadata.map(([key, value]) => <div key={key}><dt>{key}</dt><dd class="num">{typeof value === "string" ? value : JSON.stringify(value)}</dd></div>)}</dl>
+      )}
     </div>
   );
 }

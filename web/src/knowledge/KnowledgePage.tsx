@@ -18,6 +18,7 @@ import { PageHead } from "../ui/PageHead";
 import { ProblemBox } from "../ui/ProblemBox";
 import { lazy } from "../lazy";
 import { DocumentView } from "./DocumentView";
+import { NewCollection } from "./NewCollection";
 import { Table } from "./Table";
 import { proof } from "./remove";
 import { complete, counts, documents, isWorking, known, loadDocuments, problem, status, words, type StatusFilter } from "./documents";
@@ -74,7 +75,7 @@ function Views({ name, now }: { name: string; now: View | undefined }) {
     <div class="views" role="group" aria-label={t("views")}>
       {VIEWS.filter((v) => v.view !== "jobs" || capabilities.value.ingest).map(({ view, icon, label }) => (
         <a key={label} href={pathOf({ page: "knowledge", collection: name, ...(view === undefined ? {} : { view }) })} aria-current={view === now ? "page" : undefined}>
-          <Icon name={icon} size={15} />{t(label)}
+          <Icon name={icon} size={15} /><span>{t(label)}</span>
         </a>
       ))}
     </div>
@@ -95,31 +96,6 @@ function Tabs({ name, view }: { name: string; view: View | undefined }) {
       )}
       <Views name={name} now={view} />
     </nav>
-  );
-}
-
-function NewCollection({ onClose }: { onClose(): void }) {
-  const [wrong, setWrong] = useState("");
-  const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
-  const make = async (): Promise<void> => {
-    const name = field.current?.value.trim().toLowerCase().replace(/\s+/g, "-") ?? "";
-    if (!/^[a-z0-9][a-z0-9_-]{0,62}$/.test(name)) return setWrong(t("collectionNameRule"));
-    try {
-      await api.createCollection(name);
-      await loadChoices();
-      onClose();
-      go({ page: "knowledge", collection: name });
-    } catch (error) {
-      setWrong(asProblem(error).detail);
-    }
-  };
-  return (
-    <form class="row" onSubmit={(e) => { e.preventDefault(); void make(); }} onKeyDown={(e) => { if (e.key === "Escape") onClose(); }}>
-      <input ref={field} class="tight" aria-label={t("collectionName")} placeholder={t("collectionName")} maxLength={63} aria-invalid={wrong !== ""} />
-      <button type="submit" class="btn small">{t("create")}</button>
-      {wrong !== "" && <span class="bad small" role="alert">{wrong}</span>}
-    </form>
   );
 }
 
@@ -200,7 +176,7 @@ function Adding({ name }: { name: string }) {
       <input ref={files} type="file" multiple hidden aria-label={t("chooseFiles")} onChange={(e) => take(e.currentTarget)} />
       <input ref={folder} type="file" multiple hidden aria-label={t("chooseFolder")} onChange={(e) => take(e.currentTarget)} />
       <button type="button" class="btn primary" onClick={() => files.current?.click()}><Icon name="upload" size={16} />{t("chooseFiles")}</button>
-      <button type="button" class="btn" onClick={() => folder.current?.click()}><Icon name="folder" size={16} />{t("chooseFolder")}</button>
+      <button type="button" class="btn folder" onClick={() => folder.current?.click()}><Icon name="folder" size={16} />{t("chooseFolder")}</button>
       <form class="add-url" onSubmit={(e) => {
         e.preventDefault();
         const input = e.currentTarget.elements.namedItem("url") as HTMLInputElement;
@@ -211,7 +187,7 @@ function Adding({ name }: { name: string }) {
         input.value = "";
       }}>
         <input name="url" type="text" inputMode="url" placeholder={t("addUrl")} aria-label={t("addUrl")} aria-invalid={wrong} />
-        <button type="submit" class="btn"><Icon name="globe" size={16} />{t("add")}</button>
+        <button type="submit" class="btn" aria-label={t("add")}><Icon name="globe" size={16} /><span>{t("add")}</span></button>
       </form>
       <span class="small">{wrong ? <span class="bad" role="alert">{t("urlRule")}</span> : t("dropAnywhere")}</span>
     </div>

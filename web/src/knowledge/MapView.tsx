@@ -1,7 +1,7 @@
 // A collection drawn on a plane: each passage a point near what is like it, groups named by their words, and the
 // passages that a query finds lit up. Drawn on a canvas, once for each change.
 
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api/client";
 import { asProblem, type Problem } from "../api/problem";
 import type { MapAnswer } from "../api/types";
@@ -9,15 +9,17 @@ import { number, t } from "../i18n";
 import { go } from "../route";
 import { Icon } from "../ui/Icon";
 import { ProblemBox } from "../ui/ProblemBox";
+import { prefs } from "../prefs";
 import { Grid, moved, onto, toPlane, toScreen, whole, zoomed, type Size, type View } from "./map";
+import { COLOURS, groupsOf, paint, paintOver, type Scene } from "./paint";
 import { settled } from "./uploads";
 
-const COLOURS = 12;
 /** The pointer takes a point that is so many pixels away. */
 const REACH = 10;
 /** A press that moves less than this is a click. */
 const STILL = 4;
 const HITS = 20;
+const STEP = 1.4;
 
 export default function MapView({ collection }: { collection: string }) {
   const [map, setMap] = useState<MapAnswer | undefined>(undefined);
@@ -64,7 +66,7 @@ interface QueryProps {
 function Query({ collection, found, onFound }: QueryProps) {
   const ask = async (text: string): Promise<void> => {
     if (text === "") return onFound(undefined);
-    const answer = await api.search(collection, text, "hybrid", HITS).catch(() => undefined);
+    const answer = await api.search(collection, text, { mode: "hybrid", limit: HITS }).catch(() => undefined);
     onFound(new Set(answer?.hits.map((hit) => hit.chunk_id) ?? []));
   };
   return (
@@ -88,12 +90,15 @@ interface PlaneProps {
 
 function Plane({ map, lit, cluster, collection }: PlaneProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const grid = useRef<Grid>(new Grid(map));
+  const above = useRef<HTMLCanvasElement>(null);
+  const grid = useMemo(() => new Grid(map), [map]);
+  const groups = useMemo(() => groupsOf(map), [map]);
   const [size, setSize] = useState<Size>({ width: 0, height: 0 });
   const [view, setView] = useState<View | undefined>(undefined);
   const [over, setOver] = useState<number | undefined>(undefined);
-  const held = useRef<{ x: number; y: number; far: number } | undefined>(undefined);
-  useEffect(() => { grid.current = new Grid(map); }, [map]);
+  const dark = useDark();
+  const fingers = useRef(new Map<number, { x: number; y: number }>());
+  const far = useRef(0);
   useLayoutEffect(() => {
     const element = canvas.current;
     if (element === null) return;
@@ -103,42 +108,62 @@ function Plane({ map, lit, cluster, collection }: PlaneProps) {
   }, []);
   useEffect(() => setView(cluster === undefined ? undefined : onto(map, cluster, size)), [cluster, map, size.width, size.height]);
   const seen = view ?? whole(size);
+  const scene: Scene = { map, groups, view: seen, size, lit, cluster };
   useLayoutEffect(() => {
-    const frame = requestAnimationFrame(() => { if (canvas.current !== null) draw(canvas.current, map, seen, size, lit, cluster, over); });
+    const frame = requestAnimationFrame(() => { if (canvas.current !== null) paint(canvas.current, scene); });
     return () => cancelAnimationFrame(frame);
-  });
+  }, [map, seen.x, seen.y, seen.scale, size, lit, cluster, dark]);
+  useLayoutEffect(() => {
+    const frame = requestAnimationFrame(() => { if (above.current !== null) paintOver(above.current, scene, over); });
+    return () => cancelAnimationFrame(frame);
+  }, [map, seen.x, seen.y, seen.scale, size, over, dark]);
   const place = (event: { clientX: number; clientY: number }): [number, number] => {
     const rect = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
     return [event.clientX - rect.left, event.clientY - rect.top];
   };
   const under = (event: PointerEvent): number | undefined => {
     const [x, y] = toPlane(seen, size, ...place(event));
-    return grid.current.nearest(x, y, REACH / seen.scale);
+    return grid.nearest(x, y, REACH / seen.scale);
   };
+  const press = (event: PointerEvent): void => {
+    const [x, y] = place(event);
+    if (fingers.current.size === 0) far.current = 0;
+    fingers.current.set(event.pointerId, { x, y });
+    (event.currentTarget as Element).setPointerCapture(event.pointerId);
+  };
+  /** One finger moves the plane, two draw it apart. */
   const move = (event: PointerEvent): void => {
-    const hold = held.current;
-    if (hold === undefined) return setOver(under(event));
-    setView(moved(seen, event.clientX - hold.x, event.clientY - hold.y));
-    held.current = { x: event.clientX, y: event.clientY, far: hold.far + Math.abs(event.clientX - hold.x) + Math.abs(event.clientY - hold.y) };
+    const from = fingers.current.get(event.pointerId);
+    if (from === undefined) return setOver(under(event));
+    const [x, y] = place(event);
+    const other = [...fingers.current].find(([id]) => id !== event.pointerId)?.[1];
+    fingers.current.set(event.pointerId, { x, y });
+    far.current += Math.abs(x - from.x) + Math.abs(y - from.y);
+    setView((now) => {
+      const at = now ?? whole(size);
+      if (other === undefined) return moved(at, x - from.x, y - from.y);
+      const apart = Math.hypot(x - other.x, y - other.y) / Math.max(1, Math.hypot(from.x - other.x, from.y - other.y));
+      return moved(zoomed(at, size, other.x, other.y, apart), (x - from.x) / 2, (y - from.y) / 2);
+    });
   };
   const release = (event: PointerEvent): void => {
-    const still = (held.current?.far ?? STILL) < STILL;
-    held.current = undefined;
-    const hit = still ? under(event) : undefined;
+    const pressed = fingers.current.delete(event.pointerId);
+    const hit = pressed && far.current < STILL && event.type === "pointerup" ? under(event) : undefined;
     const document = hit === undefined ? undefined : map.documents[map.points[hit]?.document ?? -1];
     if (document !== undefined) go({ page: "knowledge", collection, document: document.id, view: "map" });
   };
+  const nearer = (by: number): void => setView(zoomed(seen, size, size.width / 2, size.height / 2, by));
   const step = (event: KeyboardEvent): void => {
     const by = 40;
-    const next: Record<string, () => View> = {
-      ArrowLeft: () => moved(seen, by, 0), ArrowRight: () => moved(seen, -by, 0), ArrowUp: () => moved(seen, 0, by), ArrowDown: () => moved(seen, 0, -by),
-      "+": () => zoomed(seen, size, size.width / 2, size.height / 2, 1.4), "-": () => zoomed(seen, size, size.width / 2, size.height / 2, 1 / 1.4),
-      "0": () => whole(size),
+    const change: Record<string, () => void> = {
+      ArrowLeft: () => setView(moved(seen, by, 0)), ArrowRight: () => setView(moved(seen, -by, 0)),
+      ArrowUp: () => setView(moved(seen, 0, by)), ArrowDown: () => setView(moved(seen, 0, -by)),
+      "+": () => nearer(STEP), "-": () => nearer(1 / STEP), "0": () => setView(undefined),
     };
-    const change = next[event.key];
-    if (change === undefined) return;
+    const wanted = change[event.key];
+    if (wanted === undefined) return;
     event.preventDefault();
-    setView(change());
+    wanted();
   };
   const point = over === undefined ? undefined : map.points[over];
   const told = point === undefined ? undefined : map.documents[point.document];
@@ -146,65 +171,31 @@ function Plane({ map, lit, cluster, collection }: PlaneProps) {
   return (
     <div class="map-plane">
       <canvas ref={canvas} tabIndex={0} role="img" aria-label={t("mapSaid", { points: map.points.length, groups: map.clusters.length })}
-        onPointerDown={(e) => { held.current = { x: e.clientX, y: e.clientY, far: 0 }; e.currentTarget.setPointerCapture(e.pointerId); }}
-        onPointerMove={move} onPointerUp={release} onPointerLeave={() => setOver(undefined)} onKeyDown={step}
+        onPointerDown={press} onPointerMove={move} onPointerUp={release} onPointerCancel={release} onPointerLeave={() => setOver(undefined)} onKeyDown={step}
         onWheel={(e) => { e.preventDefault(); setView(zoomed(seen, size, ...place(e), Math.exp(-e.deltaY / 400))); }} />
+      <canvas ref={above} class="map-above" aria-hidden="true" />
       {told !== undefined && (
         <div class="map-tip" style={{ left: `${Math.min(x + 12, size.width - 230)}px`, top: `${Math.min(y + 12, size.height - 60)}px` }}>
           <b>{told.title}</b><span class="small">{told.uri}</span>
         </div>
       )}
-      {view !== undefined && <button type="button" class="btn small map-back" onClick={() => setView(undefined)}>{t("mapWhole")}</button>}
+      <div class="map-zoom">
+        {view !== undefined && <button type="button" class="btn small" onClick={() => setView(undefined)}>{t("mapWhole")}</button>}
+        <button type="button" class="btn small" aria-label={t("mapFarther")} title={t("mapFarther")} onClick={() => nearer(1 / STEP)}><Icon name="minus" size={15} /></button>
+        <button type="button" class="btn small" aria-label={t("mapNearer")} title={t("mapNearer")} onClick={() => nearer(STEP)}><Icon name="plus" size={15} /></button>
+      </div>
     </div>
   );
 }
 
-function draw(
-  element: HTMLCanvasElement, map: MapAnswer, view: View, size: Size, lit: ReadonlySet<string> | undefined, cluster: number | undefined, over: number | undefined,
-): void {
-  const ratio = window.devicePixelRatio;
-  const context = element.getContext("2d");
-  if (context === null || size.width === 0) return;
-  element.width = Math.round(size.width * ratio);
-  element.height = Math.round(size.height * ratio);
-  context.scale(ratio, ratio);
-  const style = getComputedStyle(element);
-  const colour = (name: string): string => style.getPropertyValue(name).trim();
-  const radius = Math.min(5, Math.max(1.3, 60 / Math.sqrt(map.points.length))) * Math.min(2, Math.sqrt(view.scale / whole(size).scale));
-  const document = over === undefined ? undefined : map.points[over]?.document;
-  const paint = (cluster: number, wanted: (chunk: string, n: number) => boolean, alpha: number, grown: number): void => {
-    context.globalAlpha = alpha;
-    context.fillStyle = colour(`--map-${cluster % COLOURS}`);
-    context.beginPath();
-    map.points.forEach((p) => {
-      if (p.cluster !== cluster || !wanted(p.chunk_id, p.document)) return;
-      const [x, y] = toScreen(view, size, p.x, p.y);
-      if (x < -9 || y < -9 || x > size.width + 9 || y > size.height + 9) return;
-      context.moveTo(x + radius * grown, y);
-      context.arc(x, y, radius * grown, 0, 2 * Math.PI);
-    });
-    context.fill();
-  };
-  const dim = lit !== undefined || cluster !== undefined;
-  map.clusters.forEach((_, i) => paint(i, () => true, dim && i !== cluster ? 0.18 : 0.75, 1));
-  if (lit !== undefined) map.clusters.forEach((_, i) => paint(i, (chunk) => lit.has(chunk), 1, 1.6));
-  if (document !== undefined) map.clusters.forEach((_, i) => paint(i, (_chunk, n) => n === document, 1, 1.5));
-  context.globalAlpha = 1;
-  context.font = `600 12px ${style.fontFamily}`;
-  context.textAlign = "center";
-  context.lineWidth = 4;
-  context.lineJoin = "round";
-  context.strokeStyle = colour("--bg");
-  context.fillStyle = colour("--ink");
-  const taken: [number, number, number][] = [];
-  map.clusters.forEach((c, i) => {
-    const name = c.terms.slice(0, 2).join(" · ");
-    const [x, y] = toScreen(view, size, c.x, c.y);
-    const half = context.measureText(name).width / 2 + 6;
-    const free = taken.every(([tx, ty, th]) => Math.abs(tx - x) > th + half || Math.abs(ty - y) > 16);
-    if (name === "" || !free || (cluster !== undefined && cluster !== i)) return;
-    taken.push([x, y, half]);
-    context.strokeText(name, x, y);
-    context.fillText(name, x, y);
-  });
+/** The canvas takes its colours from the page's theme, and is drawn again when that changes. */
+function useDark(): string {
+  const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
+  useEffect(() => {
+    const query = matchMedia("(prefers-color-scheme: dark)");
+    const changed = (): void => setDark(query.matches);
+    query.addEventListener("change", changed);
+    return () => query.removeEventListener("change", changed);
+  }, []);
+  return `${prefs.value.theme} ${dark}`;
 }

@@ -11,6 +11,7 @@ import { removeDocument } from "./remove";
 import { reasonOf } from "./uploads";
 
 const ROW = 42;
+const HEAD = 36;
 const EXTRA = 8;
 
 const COLUMNS: readonly { key: SortKey; label: "colName" | "colType" | "colChunks" | "colSize" | "colStatus" | "colUpdated"; right?: boolean }[] = [
@@ -60,11 +61,11 @@ export function Table({ collection, current }: { collection: string; current: st
     const element = box.current;
     if (element === null) return;
     if (index * ROW < element.scrollTop) element.scrollTop = index * ROW;
-    if ((index + 2) * ROW > element.scrollTop + element.clientHeight) element.scrollTop = (index + 2) * ROW - element.clientHeight;
+    if (HEAD + (index + 1) * ROW > element.scrollTop + element.clientHeight) element.scrollTop = HEAD + (index + 1) * ROW - element.clientHeight;
   };
 
   return (
-    <div class="doc-table" role="grid" aria-label={t("documents")} aria-rowcount={list.length + 1} aria-colcount={COLUMNS.length} tabIndex={0}
+    <div class="doc-table" ref={box} onScroll={(e) => setView({ top: e.currentTarget.scrollTop, height: e.currentTarget.clientHeight })} role="grid" aria-label={t("documents")} aria-rowcount={list.length + 1} aria-colcount={COLUMNS.length} tabIndex={0}
       aria-activedescendant={list[at] === undefined ? undefined : `row-${at}`} onKeyDown={onKeyDown}>
       <div class="doc-head" role="row" aria-rowindex={1}>
         {COLUMNS.map(({ key, label, right }) => (
@@ -76,7 +77,7 @@ export function Table({ collection, current }: { collection: string; current: st
           </div>
         ))}
       </div>
-      <div class="doc-rows" ref={box} role="rowgroup" onScroll={(e) => setView({ top: e.currentTarget.scrollTop, height: e.currentTarget.clientHeight })}>
+      <div class="doc-rows" role="rowgroup">
         <div role="presentation" style={{ height: `${list.length * ROW}px`, position: "relative" }}>
           {list.slice(first, last).map((document, i) => (
             // The same few boxes are used again and again: scrolling makes no new ones.
@@ -119,8 +120,7 @@ export function Status({ status, reason, share }: { status: string; reason: stri
 }
 
 const TYPES: Readonly<Record<string, string>> = {
-  "text/markdown": "Markdown", "text/plain": "Text", "text/html": "HTML", "application/pdf": "PDF", "text/csv": "CSV", "application/json": "JSON",
-  "application/epub+zip": "EPUB",
+  markdown: "Markdown", plain: "Text", text: "Text", html: "HTML", "xhtml+xml": "HTML", pdf: "PDF", csv: "CSV", json: "JSON", xml: "XML", "epub+zip": "EPUB", rfc822: "E-Mail", zip: "ZIP",
 };
 
 export function typeOf(document: DocumentInfo): string {
@@ -128,5 +128,6 @@ export function typeOf(document: DocumentInfo): string {
   if (mime.includes("wordprocessingml")) return "Word";
   if (mime.includes("spreadsheetml")) return "Excel";
   if (mime.includes("presentationml")) return "PowerPoint";
-  return TYPES[mime] ?? mime.split("/").at(-1) ?? "";
+  const kind = mime.split("/").at(-1) ?? "";
+  return TYPES[kind] ?? kind;
 }

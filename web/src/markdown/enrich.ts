@@ -34,10 +34,32 @@ export function frameCode(pre: HTMLElement): HTMLElement {
   return box;
 }
 
+/** An idle moment that is shorter than this is left to others. */
+const WORTH_MS = 4;
+/** Until the next is looked for, where there was none. */
+const AGAIN_MS = 100;
+
+const queue: (() => Promise<void>)[] = [];
+let waits = false;
+
+/** One in an idle moment, since the browser lays out what it made: on a busy machine words come before colours. */
 function later(work: () => Promise<void>): void {
-  const run = (): void => void work().catch(() => undefined); // without it the text is still readable
-  if (typeof requestIdleCallback === "function") requestIdleCallback(run, { timeout: 1500 });
-  else setTimeout(run, 50);
+  queue.push(work);
+  if (waits) return;
+  waits = true;
+  wait();
+}
+
+function wait(): void {
+  if (typeof requestIdleCallback === "function") requestIdleCallback(run);
+  else setTimeout(() => void run({ timeRemaining: () => 10 }), 50);
+}
+
+async function run(idle: { timeRemaining(): number }): Promise<void> {
+  const worth = idle.timeRemaining() > WORTH_MS;
+  if (worth) await queue.shift()?.().catch(() => undefined); // without it the text is still readable
+  waits = queue.length > 0;
+  if (waits) setTimeout(wait, worth ? 0 : AGAIN_MS);
 }
 
 async function colour(code: Element, language: string): Promise<void> {

@@ -72,6 +72,18 @@ export function sanitize(html: string): DocumentFragment {
   return clean(html, HTML);
 }
 
+/** Several at once, each in a box of its own. If they do not come back one to one, each goes alone. */
+export function sanitizeAll(htmls: readonly string[]): DocumentFragment[] {
+  if (htmls.length < 2) return htmls.map(sanitize);
+  const boxes = [...sanitize(htmls.map((html) => `<div>${html}</div>`).join("")).childNodes];
+  if (boxes.length !== htmls.length || boxes.some((b) => b.nodeName !== "DIV")) return htmls.map(sanitize);
+  return boxes.map((b) => {
+    const fragment = (b.ownerDocument as Document).createDocumentFragment();
+    fragment.append(...b.childNodes);
+    return fragment;
+  });
+}
+
 export function sanitizeMath(mathml: string): DocumentFragment {
   return clean(mathml, MATH);
 }

@@ -58,7 +58,7 @@ export function Chart({ label, points, tell, spanMs, until: end }: Props) {
           {told !== undefined && <circle cx={x(told.at)} cy={y(told.value)} r="3" />}
         </svg>
       </div>
-      <p class="small num">{at === undefined ? t("peak", { value: tell(top) }) : t("secondsAgo", { count: ago })}</p>
+      <p class="small num">{points.length === 0 ? t("noReadings") : at === undefined ? t("peak", { value: tell(top) }) : t("secondsAgo", { count: ago })}</p>
     </figure>
   );
 }

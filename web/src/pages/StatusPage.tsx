@@ -16,7 +16,7 @@ const EVERY_MS = 2000;
 const KEPT = 150;
 
 const GAUGES = [
-  ["turns_running", "turnsRunning", number], ["queue", "queue", number], ["process_resident_memory_bytes", "memory", bytes],
+  ["queue", "queue", number], ["process_resident_memory_bytes", "memory", bytes],
   ["database_bytes", "databaseSize", bytes], ["vectors_bytes", "vectorsSize", bytes],
 ] as const;
 
@@ -67,18 +67,40 @@ export function StatusPage() {
           <Tile label={t("tokensWritten")} value={total("tailrace_tokens_total:output")} more={t("nRead", { count: last?.get("tailrace_tokens_total:input") ?? 0 })} />
           <Tile label={t("timeHidden")} value={duration((last?.get("tailrace_tool_overlap_seconds_sum") ?? 0) * 1000)} more={t("timeHiddenText")} />
         </section>
-        <section class="charts">
-          <Chart label={t("tokensPerSecond")} points={rate(readings, "tailrace_tokens_total:output")} spanMs={span} until={until} tell={(v) => fixed(v, 1)} />
-          <Chart label={t("turnsPerMinute")} points={rate(readings, "tailrace_turns_total").map((p) => ({ ...p, value: p.value * 60 }))} spanMs={span} until={until} tell={(v) => fixed(v, 1)} />
-          <Chart label={t("firstDelta")} points={mean(readings, "tailrace_first_delta_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
-          <Chart label={t("turnTime")} points={mean(readings, "tailrace_turn_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
-          <Chart label={t("toolTime")} points={mean(readings, "tailrace_tool_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
-          {GAUGES.map(([name, label, tell]) => {
-            const points = gauge(readings, name);
-            return points.length > 0 && <Chart key={name} label={t(label)} points={points} spanMs={span} until={until} tell={tell} />;
-          })}
+        <section>
+          <h2>{t("answers")}</h2>
+          <div class="charts">
+            <Chart label={t("tokensPerSecond")} points={rate(readings, "tailrace_tokens_total:output")} spanMs={span} until={until} tell={(v) => fixed(v, 1)} />
+            <Chart label={t("turnsPerMinute")} points={rate(readings, "tailrace_turns_total").map((p) => ({ ...p, value: p.value * 60 }))} spanMs={span} until={until} tell={(v) => fixed(v, 1)} />
+            <Chart label={t("firstDelta")} points={mean(readings, "tailrace_first_delta_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
+            <Chart label={t("turnTime")} points={mean(readings, "tailrace_turn_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
+            <Chart label={t("toolTime")} points={mean(readings, "tailrace_tool_seconds")} spanMs={span} until={until} tell={(v) => duration(v * 1000)} />
+            <Chart label={t("turnsRunning")} points={gauge(readings, "turns_running")} spanMs={span} until={until} tell={number} />
+          </div>
         </section>
         <section>
+          <h2>{t("server")}</h2>
+          <div class="charts">
+            {GAUGES.map(([name, label, tell]) => {
+              const points = gauge(readings, name);
+              return points.length > 0 && <Chart key={name} label={t(label)} points={points} spanMs={span} until={until} tell={tell} />;
+            })}
+          </div>
+        </section>
+        {status !== undefined && Object.keys(status.tools).length > 0 && (
+          <section class="wide">
+            <h2>{t("tools")}</h2>
+            <table class="plain">
+              <thead><tr><th>{t("colName")}</th><th class="right">{t("calls")}</th><th class="right">{t("meanTime")}</th></tr></thead>
+              <tbody>
+                {Object.entries(status.tools).map(([name, tool]) => (
+                  <tr key={name}><td><code>{name}</code></td><td class="right">{number(tool.calls)}</td><td class="right">{tool.calls > 0 ? duration((tool.seconds / tool.calls) * 1000) : ""}</td></tr>
+                ))}
+              </tbody>
+            </table>
+          </section>
+        )}
+        <section class="wide">
           <h2>{t("collections")}</h2>
           <table class="plain">
             <thead><tr><th>{t("colName")}</th><th class="right">{t("documents")}</th><th class="right">{t("colChunks")}</th><th>{t("embeddingModel")}</th><th>{t("keywordLanguage")}</th></tr></thead>
@@ -92,14 +114,14 @@ export function StatusPage() {
             </tbody>
           </table>
         </section>
-        <section>
+        <section class="wide">
           <h2>{t("models")}</h2>
           <table class="plain">
             <thead><tr><th>{t("provider")}</th><th>{t("model")}</th><th>{t("nativeTools")}</th></tr></thead>
             <tbody>{providers.value.map((p) => <tr key={p.id + p.model}><td>{tWord("provider", p.id)}</td><td>{p.model}</td><td>{p.native_tools === true ? t("yes") : t("no")}</td></tr>)}</tbody>
           </table>
         </section>
-        {status !== undefined && <section><h2>{t("details")}</h2><dl class="details">{flat(status).map(([key, value]) => <div key={key}><dt>{key}</dt><dd class="num">{value}</dd></div>)}</dl></section>}
+        {status !== undefined && <section><h2>{t("details")}</h2><dl class="details">{about(status).map(([name, value]) => <div key={name}><dt>{name}</dt><dd class="num">{value}</dd></div>)}</dl></section>}
       </div>
     </main>
   );
@@ -109,13 +131,19 @@ function Tile({ label, value, more }: { label: string; value: string; more: stri
   return <div class="tile"><span>{label}</span><b class="num">{value}</b><span class="small num">{more}</span></div>;
 }
 
-/** Whatever the server's status route tells, level by level. */
-export function flat(value: unknown, path = ""): [string, string][] {
-  if (typeof value !== "object" || value === null) {
-    const name = path.split(".").at(-1) ?? "";
-    if (typeof value === "number" && /bytes/.test(name)) return [[path, bytes(value)]];
-    if (typeof value === "number" && /_ms$/.test(name)) return [[path, duration(value)]];
-    return [[path, typeof value === "number" ? number(value, 3) : String(value)]];
-  }
-  return Object.entries(value).flatMap(([key, inner]) => flat(inner, path === "" ? key : `${path}.${key}`));
+function about(status: StatusAnswer): [string, string][] {
+  const { queues, storage, embedding_models: models } = status;
+  const waiting = Object.entries(queues.documents).filter(([, count]) => count > 0);
+  const finished = Object.entries(status.turns.ended);
+  const all: [string, string][] = [
+    [t("versionOf"), status.version],
+    [t("uptime"), duration(status.uptime_ms)],
+    [t("vectorStore"), storage.vector_store],
+    [t("embeddingModel"), models.map((m) => `${m.name} (${number(m.dimension)})`).join(", ")],
+    [t("queue"), waiting.map(([word, count]) => `${tWord("upload", word)} ${number(count)}`).join(", ") || number(0)],
+    [t("rebuilt"), number(queues.reindexing)],
+    [t("tasks"), number(queues.tasks)],
+    [t("endedAs"), finished.map(([word, count]) => `${tWord("ended", word)} ${number(count)}`).join(", ")],
+  ];
+  return all.filter(([, value]) => value !== "");
 }

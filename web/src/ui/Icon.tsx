@@ -2,6 +2,7 @@
 
 const PATHS = {
   plus: "M12 5v14M5 12h14",
+  minus: "M5 12h14",
   search: "M11 18a7 7 0 1 0 0-14 7 7 0 0 0 0 14ZM20 20l-4-4",
   send: "M12 19V5M6 11l6-6 6 6",
   fetch: "M12 4v11M7 11l5 5 5-5M5 20h14",
