@@ -96,7 +96,10 @@ impl CallAssembler {
         if matches!(call.state, CallState::Spoiled(_)) {
             return None;
         }
-        let spoiled = if call.arguments.len() + delta.len() > self.max_argument_bytes {
+        let left = self.max_argument_bytes - call.arguments.len();
+        let spoiled = if delta.len() > left {
+            // Whoever reads why sees what there was.
+            call.arguments.push_str(&delta[..delta.floor_char_boundary(left)]);
             Some(Spoiled::TooLong(self.max_argument_bytes))
         } else {
             call.arguments.push_str(delta);

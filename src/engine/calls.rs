@@ -5,7 +5,7 @@ use super::approval::Word;
 use super::arguments::{ArgumentError, Sent};
 use super::budget::{Ticket, ToolBudget};
 use super::continuation::SettledCall;
-use super::event::{Rejection, Span, ToolOutcome};
+use super::event::{Rejection, Span, ToolMode, ToolOutcome};
 use super::sub_agent::{Inbox, Nested, SubAgentTask};
 use super::timeline::Interval;
 use super::tool_task::{Ran, ToolTask};
@@ -127,9 +127,11 @@ pub(super) struct Sealed {
 
 impl Calls {
     pub fn new(turn: &EngineTurn, registered: impl IntoIterator<Item = String>, context: ToolContext) -> Self {
+        // A model may call what it was not offered.
+        let allowed = turn.tools.iter().filter(|_| turn.mode != ToolMode::Off);
         Self {
             context,
-            budget: ToolBudget::new(turn.limits, registered, turn.tools.iter().cloned()),
+            budget: ToolBudget::new(turn.limits, registered, allowed.cloned()),
             tasks: JoinSet::new(),
             by_task: HashMap::new(),
             list: Vec::new(),

@@ -8,6 +8,19 @@ use super::{TurnOutcome, TurnState, timeline};
 use crate::config::Locale;
 use crate::llm::LlmError;
 
+/// How the text begins that stands for an answer where the model gave none.
+fn begins(locale: Locale) -> &'static str {
+    match locale {
+        Locale::De => "⚠️ LLM-Fehler: ",
+        Locale::En => "⚠️ LLM error: ",
+    }
+}
+
+/// Whether the answer of a turn that its provider failed is the service's text, not the model's.
+pub fn is_error_text(text: &str) -> bool {
+    [Locale::De, Locale::En].into_iter().any(|locale| text.starts_with(begins(locale)))
+}
+
 /// Why the loop over rounds ended.
 pub(super) enum Ended {
     Course(End),
@@ -69,11 +82,7 @@ impl TurnState<'_> {
 
     fn provider_failed(&mut self, error: LlmError) {
         if self.visible == 0 {
-            let text = match self.engine.config.locale {
-                Locale::De => format!("⚠️ LLM-Fehler: {}", error.message),
-                Locale::En => format!("⚠️ LLM error: {}", error.message),
-            };
-            self.say(text);
+            self.say(format!("{}{}", begins(self.engine.config.locale), error.message));
         }
         (self.emit)(RunnerEvent::Error {
             code: error.kind.code(),

@@ -31,6 +31,7 @@ pub mod xml_block;
 pub mod xml_parser;
 
 pub use calls::Family;
+pub use ending::is_error_text;
 pub use tool_task::Keeper;
 
 use crate::config::Locale;

@@ -137,6 +137,7 @@ impl TurnState<'_> {
         self.round = Round { open: true, began_ms, ..Round::new(number, base, self.engine.config.max_block_bytes) };
         self.retried(attempt, after, error);
         tokio::time::sleep(after).await;
+        (self.emit)(RunnerEvent::Thinking);
     }
 
     fn retried(&mut self, attempt: u32, after: Duration, error: LlmError) {
@@ -209,7 +210,12 @@ impl TurnState<'_> {
                 let progress = self.round.native.complete(index);
                 self.follow(progress);
             }
-            StreamEvent::Retry { attempt, after, error } => self.retried(attempt, after, error),
+            StreamEvent::Retry { attempt, after, error } => {
+                // Calls that had begun come again, or others do.
+                self.round.native = CallAssembler::new(self.engine.config.max_block_bytes);
+                self.round.placed.clear();
+                self.retried(attempt, after, error);
+            }
             StreamEvent::ProviderRaw(_) | StreamEvent::Done(_) | StreamEvent::Error(_) => {}
         }
     }

@@ -1,16 +1,18 @@
 //! A provider that does not give up at the first failure: it asks again while nothing of the answer has been seen,
 //! minds a circuit breaker for each upstream, and goes on to the next provider of its list.
 //!
-//! Once text, reasoning or a call has left, nothing is asked again here: what a reader has seen is not taken back
+//! Once text, reasoning or a call that may start has left, nothing is asked again here: what a reader has seen is not taken back
 //! without a word (`engine/round.rs` does it where the operator wants it, and says so).
 
 use super::breaker::Breaker;
+use super::json_scan::{JsonScan, Scan};
 use super::{EventStream, LlmError, LlmErrorKind, LlmProvider, ReasoningEffort, StreamEvent, retry};
 use crate::message::ChatMessage;
 use crate::tools::ToolSpec;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -53,10 +55,8 @@ impl Resilient {
     }
 
     fn ask(&self, messages: &[ChatMessage], tools: Option<&[ToolSpec]>) -> EventStream {
-        // Who cannot call tools natively would only talk about them.
-        let fits = |at: usize, link: &Link| at == 0 || tools.is_none() || link.provider.supports_tools();
         let asking = Asking {
-            links: self.links.iter().enumerate().filter(|(at, link)| fits(*at, link)).map(|(_, l)| l.clone()).collect(),
+            links: self.links.clone(),
             max_retries: self.max_retries,
             messages: messages.into(),
             tools: tools.map(Into::into),
@@ -65,6 +65,8 @@ impl Resilient {
             retries: 0,
             wait: Duration::ZERO,
             last: None,
+            is_trial: false,
+            calls: HashMap::new(),
             answer: None,
             begun: false,
         };
@@ -134,6 +136,10 @@ struct Asking {
     wait: Duration,
     /// What this link failed with before.
     last: Option<String>,
+    /// It is the one that tries whether the link is there again, and has not heard of it.
+    is_trial: bool,
+    /// The arguments of calls so far, by their label.
+    calls: HashMap<i64, JsonScan>,
     answer: Option<EventStream>,
     /// Something of the answer has left.
     begun: bool,
@@ -165,11 +171,19 @@ impl Asking {
     }
 
     fn note(&mut self, event: &StreamEvent) {
+        if std::mem::take(&mut self.is_trial) {
+            self.breaker().answered();
+        }
         match event {
             StreamEvent::Done(_) => self.breaker().succeeded(),
-            StreamEvent::ProviderRaw(_) => {}
             StreamEvent::Delta(text) | StreamEvent::ReasoningDelta(text) => self.begun |= !text.is_empty(),
-            _ => self.begun = true,
+            // A call may start once its arguments have closed; before that nothing has come of it.
+            StreamEvent::ToolCallStart { index, .. } => drop(self.calls.insert(*index, JsonScan::default())),
+            StreamEvent::ToolCallArgumentsDelta { index, delta } => {
+                self.begun |= self.calls.entry(*index).or_default().feed(delta) == Scan::Closed;
+            }
+            StreamEvent::ToolCallComplete { .. } => self.begun = true,
+            StreamEvent::ProviderRaw(_) | StreamEvent::Retry { .. } | StreamEvent::Error(_) => {}
         }
     }
 
@@ -177,6 +191,7 @@ impl Asking {
         tokio::time::sleep(std::mem::take(&mut self.wait)).await;
         let link = self.links[self.at].clone();
         let admitted = self.breaker().admit(Instant::now());
+        self.is_trial = admitted == Ok(true);
         if let Err(rest) = admitted {
             let id = link.provider.id();
             let why = format!("{id} has failed too often: it is not asked for {} s", rest.as_secs() + 1);
@@ -185,6 +200,8 @@ impl Asking {
             return Err(LlmError { retry_after: Some(rest), ..LlmError::new(LlmErrorKind::Unavailable, message) });
         }
         self.attempt += 1;
+        self.calls.clear();
+        // Who has no native calls answers without: that is better than no answer.
         match &self.tools {
             Some(tools) => link.provider.stream_with_tools(&self.messages, tools).await,
             None => link.provider.stream(&self.messages).await,
@@ -193,6 +210,7 @@ impl Asking {
 
     /// What follows a failure: the same link again, the next one, or the error itself.
     fn after(&mut self, error: LlmError) -> StreamEvent {
+        self.is_trial = false;
         self.breaker().failed(error.kind, Instant::now());
         if self.begun {
             return StreamEvent::Error(error);
@@ -224,5 +242,13 @@ impl Asking {
 
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
         self.links[self.at].breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if self.is_trial {
+            self.breaker().give_up();
+        }
     }
 }

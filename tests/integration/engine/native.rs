@@ -139,3 +139,14 @@ async fn a_refused_call_costs_its_round_neither_usage_nor_thoughts() {
     let ran = run(&upstream, &probes, native()).await;
     assert_eq!((ran.outcome.usage.input_tokens, ran.outcome.usage.output_tokens), (27, 6));
 }
+
+/// Models call what they were not offered, from habit.
+#[tokio::test]
+async fn a_turn_without_tools_runs_none() {
+    let probes = Probes::default().with("t", Act::Answer("r".into()));
+    let upstream = Upstream::start([openai::calls(&[("c1", "t", "{\"q\":\"a\"}")]), says("Well.")]).await;
+    let ran = run(&upstream, &probes, Given { mode: ToolMode::Off, ..native() }).await;
+    finished(&ran, Finish::Complete);
+    assert_eq!(ran.outcomes(), ["t: not_allowed"]);
+    assert!(probes.called().is_empty());
+}

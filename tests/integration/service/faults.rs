@@ -171,6 +171,33 @@ fn rows() -> Vec<Row> {
             text: "",
             ..BASE
         },
+        Row {
+            name: "more than a turn may hold",
+            scripts: vec![Script::stream((0..4000).map(|_| openai::reasoning(&"and ".repeat(64))))],
+            env: &[("TAILRACE__TURNS__MAX_LOG_BYTES", "65536")],
+            code: "answer_too_long",
+            text: "",
+            ..BASE
+        },
+        Row {
+            name: "cut in the arguments of a call",
+            scripts: vec![
+                Script::stream([openai::call(0, "c", "fetch_url"), openai::arguments(0, "{\"ur"), Step::CutInChunk]),
+                well(),
+            ],
+            ..fine
+        },
+        Row {
+            name: "cut after a call that may have started",
+            scripts: vec![Script::stream([
+                openai::call(0, "c", "nope"),
+                openai::arguments(0, "{}"),
+                Step::Head,
+                Step::CutInChunk,
+            ])],
+            code: "provider_truncated",
+            ..BASE
+        },
     ]
 }
 
@@ -226,4 +253,28 @@ async fn an_upstream_that_fails_too_often_is_left_alone_and_another_one_answers(
         assert_eq!(down.requests().len(), asked);
     }
     assert_eq!(other.requests().len(), 3);
+}
+
+/// A provider without native calls answers, too, where another one cannot.
+#[tokio::test]
+async fn the_last_of_a_list_needs_no_tools() {
+    let down = Upstream::answering(|_, _| refused(401, "invalid_request_error", "invalid_api_key")).await;
+    let env = [("TAILRACE__LLM__PROVIDER", "openai"), ("TAILRACE__LLM__FALLBACKS", "[\"extractive\"]")];
+    let service = Service::behind(&down, &env).await;
+    service.ingest("gate.md", "The zebra code of the gate is 4711.").await;
+    let frames = service.chat(json!({"message": "What is the zebra code of the gate?"})).await;
+    assert_eq!(frames.end()["finish"], "complete");
+    assert!(frames.text().contains("4711 [1]"), "{}", frames.text());
+    // What stands for an answer where there is none is not told to the next model as its own words.
+    let alone = Upstream::answering(move |n, _| match n {
+        0 => refused(401, "invalid_request_error", "invalid_api_key"),
+        _ => well(),
+    })
+    .await;
+    let service = Service::behind(&alone, &[]).await;
+    let failed = service.chat(json!({"message": "Hi", "retrieval": "off"})).await;
+    assert!(failed.text().starts_with("⚠️ LLM error: "), "{}", failed.text());
+    let id = &failed.named("turn_start")[0]["conversation_id"];
+    service.chat(json!({"message": "Again", "retrieval": "off", "conversation_id": id})).await;
+    assert!(!alone.request(1).await.json().to_string().contains("LLM error"));
 }
