@@ -183,6 +183,7 @@ impl App {
                 min_cosine: config.retrieval.min_cosine,
                 claims_wait: config.turns.claims_wait,
                 max_claims: config.turns.max_claims,
+                max_log_bytes: config.turns.max_log_bytes,
             },
         );
         let keys = Keys::load(knowledge.base.db.clone(), config.server.admin_key.clone()).await?;

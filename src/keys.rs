@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::str::FromStr;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -115,6 +115,8 @@ struct Inner {
     operator: Option<(Secret, Arc<Key>)>,
     /// By hash.
     managed: RwLock<HashMap<String, Arc<Key>>>,
+    /// Cancelled when a first key is made: streams of those who had none end.
+    open: Mutex<CancellationToken>,
 }
 
 impl Keys {
@@ -122,12 +124,17 @@ impl Keys {
         let managed = api_keys::all(&db).await?.into_iter().map(|stored| (stored.hash.clone(), Arc::new(key(stored))));
         let managed = RwLock::new(managed.collect());
         let operator = operator.map(|secret| (secret, Arc::new(operators())));
-        Ok(Self { inner: Arc::new(Inner { db, operator, managed }) })
+        Ok(Self { inner: Arc::new(Inner { db, operator, managed, open: Mutex::default() }) })
     }
 
     /// Whether requests need a key.
     pub fn any(&self) -> bool {
         self.inner.operator.is_some() || !self.read().is_empty()
+    }
+
+    /// What those hold who need no key; cancelled when that ends.
+    pub fn anyone(&self) -> CancellationToken {
+        self.open().clone()
     }
 
     /// The key behind what a client sent; `None` where it is unknown, revoked or has expired.
@@ -174,14 +181,24 @@ impl Keys {
         };
         api_keys::insert(&self.inner.db, stored.clone()).await?;
         let made = Arc::new(key(stored));
+        let were_any = self.any();
         self.write().insert(hash(&text), Arc::clone(&made));
+        if !were_any {
+            std::mem::take(&mut *self.open()).cancel();
+        }
         Ok((made, text))
     }
 
-    /// Ends a key and its streams. `false`: there is no such key.
+    /// Ends a key and its streams. `false`: there is no such key. It does not work any more from here on, whatever
+    /// becomes of the row: one that could not be deleted works again after a restart, and the caller is told.
     pub async fn revoke(&self, id: Uuid) -> Result<bool, StorageError> {
-        let known = api_keys::delete(&self.inner.db, id).await?;
+        let was_used = self.forget(id);
+        Ok(api_keys::delete(&self.inner.db, id).await? || was_used)
+    }
+
+    fn forget(&self, id: Uuid) -> bool {
         let mut managed = self.write();
+        let before = managed.len();
         managed.retain(|_, key| {
             let stays = key.managed != Some(id);
             if !stays {
@@ -189,7 +206,7 @@ impl Keys {
             }
             stays
         });
-        Ok(known)
+        managed.len() < before
     }
 
     /// The managed ones, the oldest first.
@@ -205,6 +222,10 @@ impl Keys {
             let now = Timestamp::now();
             self.read().values().filter(|key| key.has_expired(now)).for_each(|key| key.gone.cancel());
         }
+    }
+
+    fn open(&self) -> MutexGuard<'_, CancellationToken> {
+        self.inner.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, HashMap<String, Arc<Key>>> {

@@ -37,6 +37,9 @@ impl ServeArgs {
 /// How long turns that were stopped have to store how far they came.
 const CHECKPOINT: Duration = Duration::from_millis(500);
 
+/// How long closing the database and the index may take.
+const CLOSE: Duration = Duration::from_millis(400);
+
 pub async fn run(config: Config) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let listener = server::bind(config.server.listen).await?;
@@ -72,7 +75,15 @@ pub async fn run(config: Config) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    app.close().await;
+    // The next start brings up to date what is not stored by then.
+    let closed = tokio::select! {
+        () = app.close() => true,
+        () = tokio::time::sleep(CLOSE) => false,
+        () = signals.next() => false,
+    };
+    if !closed {
+        tracing::warn!("stopped before database and index were closed");
+    }
     Ok(())
 }
 

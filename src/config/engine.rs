@@ -53,6 +53,8 @@ pub struct Turns {
     pub claims_wait: Duration,
     /// Sentences of an answer that are judged.
     pub max_claims: usize,
+    /// Bytes of all frames of a turn.
+    pub max_log_bytes: usize,
 }
 
 pub(super) const KEYS: &[Key] = &[
@@ -73,4 +75,5 @@ pub(super) const KEYS: &[Key] = &[
     Key::flag("turns.claims"),
     Key::whole("turns.claims_wait_ms", 0, 60_000),
     Key::whole("turns.max_claims", 1, 100_000),
+    Key::whole("turns.max_log_bytes", 64 << 10, 512 << 20),
 ];

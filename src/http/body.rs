@@ -5,13 +5,15 @@ use super::problem::Problem;
 use axum::body::{Body, Bytes};
 use axum::extract::{self, FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
+use tower_http::timeout::TimeoutError;
 
 /// The largest request body, put into the request's extensions by the router.
 #[derive(Clone, Copy, Debug)]
@@ -46,16 +48,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for HashedJson<T> {
 
 /// A JSON body that may be left out.
 pub async fn optional_json<T: DeserializeOwned + Default>(request: Request) -> Result<T, Problem> {
-    if !request.headers().contains_key(header::CONTENT_TYPE) && read_size(&request) == Some(0) {
+    if !request.headers().contains_key(header::CONTENT_TYPE) && !has_body(request.headers()) {
         return Ok(T::default());
     }
     parse(&read_json(request).await?)
 }
 
-/// What the head says, or that there is nothing.
-fn read_size(request: &Request) -> Option<u64> {
-    use axum::body::HttpBody;
-    request.body().size_hint().exact()
+/// How long the head says that the body is.
+pub fn declared(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn has_body(headers: &HeaderMap) -> bool {
+    declared(headers).is_some_and(|bytes| bytes > 0) || headers.contains_key(header::TRANSFER_ENCODING)
 }
 
 async fn read_json(request: Request) -> Result<Bytes, Problem> {
@@ -77,6 +82,10 @@ fn is_json(request: &Request) -> bool {
 /// The whole body within the limit.
 pub async fn read(request: Request) -> Result<Bytes, Problem> {
     let limit = limit_of(request.extensions());
+    // What says that it is too large need not be sent.
+    if declared(request.headers()).is_some_and(|bytes| bytes > limit as u64) {
+        return Err(too_large(limit));
+    }
     read_body(request.into_body(), limit).await
 }
 
@@ -89,10 +98,19 @@ async fn read_body(body: Body, limit: usize) -> Result<Bytes, Problem> {
     match Limited::new(body, limit).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large(limit)),
-        Err(error) => {
-            Err(Problem::new(StatusCode::BAD_REQUEST, "incomplete_body", format!("the body ended early: {error}")))
-        }
+        Err(error) => Err(stalled(&*error).unwrap_or_else(|| {
+            Problem::new(StatusCode::BAD_REQUEST, "incomplete_body", format!("the body ended early: {error}"))
+        })),
     }
+}
+
+/// Where an error in reading a body says that nothing of it came for too long.
+pub fn stalled(error: &(dyn Error + 'static)) -> Option<Problem> {
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.any(|cause| cause.is::<TimeoutError>()).then(|| {
+        let detail = "nothing of the body came for longer than server.stall_timeout_ms";
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail)
+    })
 }
 
 pub fn too_large(limit: usize) -> Problem {
@@ -109,7 +127,8 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let Object(value) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner();
-        if inner.is_data() {
+        // An enumeration that is given a number is a syntax error to the parser.
+        if inner.is_data() || serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
             let field = if path == "." { String::new() } else { format!("field `{path}`: ") };
             Problem::unprocessable("invalid_field", format!("{field}{inner}"))
         } else {

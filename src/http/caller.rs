@@ -10,17 +10,23 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The holder of a key, or anyone, where there are none. Cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Caller {
     key: Option<Arc<Key>>,
     /// Of the key, where it is a managed one.
     id: Option<Arc<str>>,
+    gone: CancellationToken,
 }
 
 impl Caller {
     pub fn of(key: Arc<Key>) -> Self {
         let id = key.managed.map(|id| id.to_string().into());
-        Self { key: Some(key), id }
+        Self { gone: key.gone.clone(), key: Some(key), id }
+    }
+
+    /// Somebody without a key, until `gone`.
+    pub fn anyone(gone: CancellationToken) -> Self {
+        Self { key: None, id: None, gone }
     }
 
     /// No key was sent.
@@ -57,9 +63,9 @@ impl Caller {
         Err(Problem::new(StatusCode::FORBIDDEN, "collection_not_allowed", detail))
     }
 
-    /// Cancelled when the key is revoked or has expired.
+    /// Cancelled when the key is revoked or has expired, or when one is needed from now on.
     pub fn gone(&self) -> CancellationToken {
-        self.key.as_ref().map_or_else(CancellationToken::new, |key| key.gone.clone())
+        self.gone.clone()
     }
 }
 

@@ -133,7 +133,7 @@ async fn chat(
     };
     let guard = on_disconnect.guard(&turn);
     if !stream {
-        return whole(&turn, guard).await;
+        return whole(&turn, guard, &caller).await;
     }
     Ok(sse::response(turn.log.from_start(), guard, &caller))
 }
@@ -310,9 +310,17 @@ impl From<StartError> for Problem {
 }
 
 /// Waits for the end and answers with the whole.
-async fn whole(turn: &Live, guard: Option<DropGuard>) -> Result<Response, Problem> {
+async fn whole(turn: &Live, guard: Option<DropGuard>, caller: &Caller) -> Result<Response, Problem> {
     let mut reader = turn.log.from_start();
-    while reader.next().await.is_some() {}
+    let gone = caller.gone();
+    while let Some(more) = gone.run_until_cancelled(reader.next()).await {
+        if more.is_none() {
+            break;
+        }
+    }
+    if gone.is_cancelled() {
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "this key has been revoked or has expired"));
+    }
     disarm(guard);
     let fold = turn.log.fold();
     if let (Some(Ended { finish: Finish::ProviderError, .. }), false, Some(error)) = (fold.end, fold.spoke, &fold.error)

@@ -70,6 +70,10 @@ fn read(frame: &[u8]) -> Option<Logged> {
             let Discard { discard_from } = serde_json::from_str(json).ok()?;
             Some(Logged::Discard(discard_from))
         }
+        Some("round_end") => {
+            let RoundUsage { usage, depth } = serde_json::from_str(json).ok()?;
+            (depth == 0).then_some(Logged::Usage(usage))
+        }
         Some("sub_agent_start") => {
             let SubAgent { call_id, task, depth } = serde_json::from_str(json).ok()?;
             Some(Logged::SubAgentStart { call_id, task, depth })
@@ -85,6 +89,13 @@ fn read(frame: &[u8]) -> Option<Logged> {
 #[derive(Deserialize)]
 struct Discard {
     discard_from: usize,
+}
+
+#[derive(Deserialize)]
+struct RoundUsage {
+    usage: Usage,
+    #[serde(default)]
+    depth: u32,
 }
 
 #[derive(Deserialize)]

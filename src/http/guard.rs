@@ -172,6 +172,10 @@ impl Guard {
         Ok(None)
     }
 
+    fn anyone(&self) -> Caller {
+        Caller::anyone(self.keys.anyone())
+    }
+
     fn admit(&self, request: &Request) -> Result<Caller, Problem> {
         let keys_needed = self.keys.any();
         if !keys_needed && !self.insecure {
@@ -179,7 +183,7 @@ impl Guard {
         }
         let Some(path) = request.extensions().get::<MatchedPath>() else {
             // No such route: the router's own answer says so.
-            return Ok(Caller::default());
+            return Ok(self.anyone());
         };
         let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let mut named = ROUTES.iter().filter(|(_, route, _)| *route == path.as_str()).peekable();
@@ -188,10 +192,10 @@ impl Guard {
         }
         let access = named.find(|(m, _, _)| m == method).map(|(_, _, access)| *access);
         let scope = match access {
-            _ if !keys_needed => return Ok(Caller::default()),
-            Some(Access::Public) => return Ok(Caller::default()),
+            _ if !keys_needed => return Ok(self.anyone()),
+            Some(Access::Public) => return Ok(self.anyone()),
             Some(Access::FirstMessage) if !request.headers().contains_key(header::AUTHORIZATION) => {
-                return Ok(Caller::default());
+                return Ok(self.anyone());
             }
             Some(Access::FirstMessage) => Some(Scope::Chat),
             Some(Access::Key(scope)) => Some(scope),

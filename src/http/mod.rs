@@ -7,6 +7,7 @@ mod caller;
 pub mod chat;
 mod collections;
 mod conversations;
+mod detached;
 mod documents;
 mod export;
 pub mod frame;
@@ -64,6 +65,7 @@ pub fn router(state: AppState, guard: Guard) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this route does not take that method")
         })
+        .route_layer(middleware::from_fn_with_state(state.clone(), detached::to_the_end))
         .route_layer(middleware::from_fn_with_state(guard.clone(), guard::check));
     #[cfg(feature = "web")]
     let routes = routes.merge(assets::router().layer(middleware::from_fn_with_state(guard, guard::visit)));

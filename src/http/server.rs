@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
+use tower_http::timeout::TimeoutBody;
 
 /// Longest time for a request's head to arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
@@ -72,7 +73,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
     let tasks = shutdown.tracker();
     let stream = Stalling::new(stream, stall.clone());
     let service = tower::service_fn(move |request: hyper::Request<Incoming>| {
-        let mut request = request.map(axum::body::Body::new);
+        let mut request = request.map(|body| axum::body::Body::new(TimeoutBody::new(stall.limit(), body)));
         request.extensions_mut().insert(Peer(peer));
         request.extensions_mut().insert(stall.clone());
         // A request that is being answered is waited for like a task; a stream that follows is not.

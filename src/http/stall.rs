@@ -4,23 +4,35 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a connection may take nothing, and whether that rule holds; in the request's extensions.
+/// How long a connection may take nothing, and whether that rule holds; what it may send. In the request's extensions.
 #[derive(Clone, Debug)]
 pub struct StallGuard {
     /// `server.stall_timeout_ms`: longest time without any progress while something is to be written.
     limit: Duration,
     let_off: Arc<AtomicBool>,
+    /// Bytes that may still be read.
+    may_send: Arc<AtomicUsize>,
 }
 
 impl StallGuard {
     pub fn new(limit: Duration) -> Self {
-        Self { limit, let_off: Arc::default() }
+        Self { limit, let_off: Arc::default(), may_send: Arc::new(AtomicUsize::new(usize::MAX)) }
+    }
+
+    /// Longest time without any progress.
+    pub fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// From now on the client may send so many bytes; after them its connection breaks. `None`: any number.
+    pub fn may_send(&self, bytes: Option<usize>) {
+        self.may_send.store(bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 
     /// An upgraded connection keeps the rule itself, with the limit that this returns.
@@ -61,7 +73,20 @@ impl<T> Stalling<T> {
 
 impl<T: AsyncRead + Unpin> AsyncRead for Stalling<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
+        let read = buffer.filled().len() - before;
+        let left = self.guard.may_send.load(Ordering::Relaxed);
+        if left == usize::MAX {
+            return Poll::Ready(Ok(()));
+        }
+        // Somebody else may lift the limit meanwhile: then it stays lifted.
+        let less = left.saturating_sub(read);
+        let _: Result<_, _> = self.guard.may_send.compare_exchange(left, less, Ordering::Relaxed, Ordering::Relaxed);
+        if read > left {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "the client sends more than it may")));
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -120,6 +145,24 @@ mod tests {
         let began = Instant::now();
         assert_eq!(stream.write_all(b"!").await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!((STALL..STALL + Duration::from_secs(1)).contains(&began.elapsed()));
+    }
+
+    #[tokio::test]
+    async fn a_client_may_send_as_much_as_it_may() {
+        let (near, mut far) = duplex(64);
+        let guard = StallGuard::new(STALL);
+        let mut stream = Stalling::new(near, guard.clone());
+        far.write_all(b"any number").await.unwrap();
+        stream.read_exact(&mut [0; 10]).await.unwrap();
+        guard.may_send(Some(4));
+        far.write_all(b"four").await.unwrap();
+        stream.read_exact(&mut [0; 4]).await.unwrap();
+        guard.may_send(None);
+        far.write_all(b"any number").await.unwrap();
+        stream.read_exact(&mut [0; 10]).await.unwrap();
+        guard.may_send(Some(4));
+        far.write_all(b"fiver").await.unwrap();
+        assert_eq!(stream.read(&mut [0; 10]).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[tokio::test(start_paused = true)]

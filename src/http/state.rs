@@ -78,6 +78,7 @@ impl From<StorageError> for Problem {
             StorageError::NotFound { what, id } => Self::not_found(what, &id),
             StorageError::Conflict(why) => Self::new(StatusCode::CONFLICT, "conflict", why),
             StorageError::Closed => Self::unavailable("stopping", "the server is stopping"),
+            StorageError::Busy => Self::unavailable("database_busy", error.to_string()),
             other => Self::internal(&other),
         }
     }
@@ -111,6 +112,9 @@ impl From<KnowledgeError> for Problem {
             KnowledgeError::Embed(EmbedError::ModelMissing(_) | EmbedError::Unavailable(_))
             | KnowledgeError::Store(StoreError::Unreachable(_)) => {
                 return Self::unavailable(error.code(), error.to_string());
+            }
+            KnowledgeError::Storage(StorageError::Busy) => {
+                return Self::unavailable("database_busy", error.to_string());
             }
             KnowledgeError::Embed(_) | KnowledgeError::Store(_) | KnowledgeError::Storage(_) => {
                 return Self::internal(&error);

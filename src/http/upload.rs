@@ -22,6 +22,8 @@ use uuid::Uuid;
 /// Documents of one request that are taken in at the same time: they share commits. How many are worked on at a time
 /// is `ingest.parallel`.
 const AT_ONCE: usize = 64;
+/// More than what stands around the files of a request that is just large enough.
+const PART_HEADS: u64 = 1 << 20;
 /// Documents in one request.
 const MAX_DOCUMENTS: usize = 1000;
 
@@ -210,6 +212,10 @@ async fn from_json(app: &AppState, collection: &str, bytes: &[u8]) -> Result<Vec
 
 async fn from_multipart(app: &AppState, collection: &str, request: Request) -> Result<Vec<Sent>, Problem> {
     let limit = body::limit_of(request.extensions());
+    // Borders and heads of parts do not count.
+    if body::declared(request.headers()).is_some_and(|bytes| bytes > (limit as u64).saturating_add(PART_HEADS)) {
+        return Err(body::too_large(limit));
+    }
     let (folder, small) = (&app.config.storage.data_dir, app.config.ingest.upload_memory_bytes);
     let mut parts = Multipart::from_request(request, &())
         .await
@@ -271,6 +277,9 @@ fn in_part(part: &str, problem: &Problem) -> Problem {
 }
 
 fn broken(error: MultipartError) -> Problem {
+    if let Some(stalled) = body::stalled(&error) {
+        return stalled;
+    }
     Problem::new(StatusCode::BAD_REQUEST, "invalid_multipart", error.body_text())
 }
 

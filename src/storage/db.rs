@@ -167,7 +167,16 @@ trait Job: Send {
     /// Does the work; `true` if it is to be kept. Never panics.
     fn run<'a>(&'a mut self, connection: &'a mut Connection) -> BoxFuture<'a, bool>;
     /// Tells the caller: its own outcome, or why the transaction around it failed.
-    fn settle(self: Box<Self>, transaction: Result<(), String>);
+    fn settle(self: Box<Self>, transaction: Result<(), Broken>);
+}
+
+/// Why a transaction came to nothing: each of its jobs is told.
+#[derive(Clone, Debug, thiserror::Error)]
+enum Broken {
+    #[error("another process holds the database")]
+    Busy,
+    #[error("{0}")]
+    Failed(String),
 }
 
 struct TypedJob<T, F> {
@@ -194,10 +203,11 @@ where
         .boxed()
     }
 
-    fn settle(self: Box<Self>, transaction: Result<(), String>) {
+    fn settle(self: Box<Self>, transaction: Result<(), Broken>) {
         let answer = match (self.outcome, transaction) {
             (Some(Err(own)), _) => Err(own),
-            (_, Err(failed)) => Err(StorageError::Failed(failed)),
+            (_, Err(Broken::Busy)) => Err(StorageError::Busy),
+            (_, Err(Broken::Failed(why))) => Err(StorageError::Failed(why)),
             (Some(Ok(value)), Ok(())) => Ok(value),
             (None, Ok(())) => Err(StorageError::Closed),
         };
@@ -264,7 +274,7 @@ async fn run_batch(connection: &mut Connection, queue: &mut mpsc::Receiver<Box<d
 }
 
 /// `Err`: the transaction itself is broken. A job's own failure is its own.
-async fn run_job(connection: &mut Connection, job: &mut dyn Job, mark: &'static str) -> Result<(), String> {
+async fn run_job(connection: &mut Connection, job: &mut dyn Job, mark: &'static str) -> Result<(), Broken> {
     control(connection, mark).await?;
     if !job.run(connection).await {
         control(connection, "ROLLBACK TO SAVEPOINT job").await?;
@@ -273,6 +283,11 @@ async fn run_job(connection: &mut Connection, job: &mut dyn Job, mark: &'static 
 }
 
 /// One or more statements without values, in one exchange with the driver.
-async fn control(connection: &mut Connection, statements: &'static str) -> Result<(), String> {
-    sqlx::raw_sql(statements).execute(connection).await.map(|_| ()).map_err(|error| error.to_string())
+async fn control(connection: &mut Connection, statements: &'static str) -> Result<(), Broken> {
+    let done = sqlx::raw_sql(statements).execute(connection).await;
+    done.map(|_| ()).map_err(|error| match StorageError::from(error) {
+        StorageError::Busy => Broken::Busy,
+        StorageError::Failed(why) => Broken::Failed(why),
+        other => Broken::Failed(other.to_string()),
+    })
 }

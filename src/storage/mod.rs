@@ -57,6 +57,9 @@ pub enum StorageError {
     /// The process is shutting down.
     #[error("the database is closed")]
     Closed,
+    /// Another process holds it; it may work later. Nothing was stored.
+    #[error("the database is busy: another process writes to it")]
+    Busy,
     /// The statement, or the commit that held it, failed; nothing of it was stored.
     #[error("database: {0}")]
     Failed(String),
@@ -66,10 +69,18 @@ impl From<sqlx::Error> for StorageError {
     fn from(error: sqlx::Error) -> Self {
         match error {
             sqlx::Error::PoolClosed => Self::Closed,
+            sqlx::Error::Database(error) if error.code().is_some_and(|code| is_busy(&code)) => Self::Busy,
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Self::Corrupt(error.to_string()),
             other => Self::Failed(other.to_string()),
         }
     }
+}
+
+/// SQLite's codes for a lock that somebody else holds, among them the extended ones.
+fn is_busy(code: &str) -> bool {
+    const BUSY: i32 = 5;
+    const LOCKED: i32 = 6;
+    code.parse::<i32>().is_ok_and(|code| matches!(code & 0xff, BUSY | LOCKED))
 }
 
 impl From<sqlx::migrate::MigrateError> for StorageError {

@@ -11,6 +11,7 @@ use crate::message::sources::Source;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use serde_json::{Map, json};
+use std::sync::Arc;
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -243,9 +244,9 @@ async fn a_turn_is_stored_as_it_goes_and_ends_once() {
         sources: vec![source(1)],
     };
     add(&db, id, frames(5, "ef"), Some(whole.clone())).await;
-    assert!(turns::finish(&db, id, end(whole.clone())).await.unwrap());
+    assert!(turns::finish(&db, id, Arc::new(end(whole.clone()))).await.unwrap());
     add(&db, id, frames(5, "e"), Some(Progress::default())).await;
-    assert!(!turns::finish(&db, id, end(Progress::default())).await.unwrap(), "it has ended");
+    assert!(!turns::finish(&db, id, Arc::new(end(Progress::default()))).await.unwrap(), "it has ended");
     assert_eq!(turn_log::read(&db, id).await.unwrap().frames, frames(1, "abcdef, end"));
     assert_eq!(turn_log::read(&db, Uuid::now_v7()).await.unwrap(), Ended::default());
     let next = turn_log::next_id(&db).await.unwrap();
@@ -284,7 +285,9 @@ async fn after_a_crash_a_running_turn_is_interrupted_and_keeps_its_text() {
     let cut = turns::cut(&db).await.unwrap();
     assert_eq!((cut.len(), cut[0].id, &cut[0].log, &cut[0].calls), (1, id, &frames(1, "so far"), &half.calls));
     let end = end(Progress { text: "so far".to_owned(), ..half });
-    assert!(turns::finish(&db, id, TurnEnd { finish: "interrupted", cut_after: Some(6), ..end }).await.unwrap());
+    assert!(
+        turns::finish(&db, id, Arc::new(TurnEnd { finish: "interrupted", cut_after: Some(6), ..end })).await.unwrap()
+    );
     assert_eq!(turn_log::read(&db, id).await.unwrap().cut_after, Some(6));
     assert!(turns::cut(&db).await.unwrap().is_empty());
     let answer = messages::history(&db, started.conversation_id).await.unwrap().remove(1);
@@ -324,11 +327,11 @@ async fn an_edited_message_replaces_what_followed_it() {
     let running = turns::start(&db, edit.clone()).await.unwrap_err();
     assert!(matches!(running, StorageError::Conflict(_)), "{running}");
     let progress = Progress { text: "answer".to_owned(), calls: vec![], sources: vec![source(1)] };
-    turns::finish(&db, first_id, end(progress)).await.unwrap();
+    turns::finish(&db, first_id, Arc::new(end(progress))).await.unwrap();
     let second = turn(Some(conversation), "two");
     let second_id = second.turn_id;
     begin(&db, second).await;
-    turns::finish(&db, second_id, end(Progress::default())).await.unwrap();
+    turns::finish(&db, second_id, Arc::new(end(Progress::default()))).await.unwrap();
 
     let mut wrong = edit.clone();
     wrong.replace_message_id = Some(started.assistant_message_id);

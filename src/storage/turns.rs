@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::Row as _;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// A turn that is about to begin.
@@ -279,11 +280,11 @@ async fn save_rows(connection: &mut Connection, place: &Place, progress: &Progre
 
 /// Stores the whole answer and how it ended. `false`: the turn was not running (any more), nothing
 /// was stored.
-pub async fn finish(db: &Db, turn_id: Uuid, end: TurnEnd) -> Result<bool, StorageError> {
-    db.write(move |connection| async move { finish_rows(connection, turn_id, end).await }.boxed()).await
+pub async fn finish(db: &Db, turn_id: Uuid, end: Arc<TurnEnd>) -> Result<bool, StorageError> {
+    db.write(move |connection| async move { finish_rows(connection, turn_id, &end).await }.boxed()).await
 }
 
-async fn finish_rows(connection: &mut Connection, turn_id: Uuid, end: TurnEnd) -> Result<bool, StorageError> {
+async fn finish_rows(connection: &mut Connection, turn_id: Uuid, end: &TurnEnd) -> Result<bool, StorageError> {
     let now = now_ms();
     let status = if end.finish == "interrupted" { MessageStatus::Interrupted } else { MessageStatus::Done };
     let row = sqlx::query(

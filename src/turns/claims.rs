@@ -93,7 +93,11 @@ impl Judge {
     }
 
     async fn look(&mut self, last: bool) -> Result<(), KnowledgeError> {
-        let Fold { progress, borders, .. } = self.turn.log.fold();
+        let Fold { progress, borders, spoke, .. } = self.turn.log.fold();
+        if !spoke {
+            // What stands there is the service's own word, or nothing.
+            return Ok(());
+        }
         // Text was taken back.
         self.from = self.from.min(progress.text.len());
         let spans = progress.calls.iter().filter_map(|call| call.span);

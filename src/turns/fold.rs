@@ -63,6 +63,7 @@ impl Fold {
                 let kept = usize::try_from(*discard_from).unwrap_or(usize::MAX).min(self.progress.text.len());
                 self.progress.text.truncate(kept);
                 self.borders.retain(|border| *border <= kept);
+                self.spoke &= kept > 0;
                 return false;
             }
             RunnerEvent::Round { round } => {

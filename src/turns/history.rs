@@ -5,6 +5,8 @@
 //! calls that nobody answers. Numbers that it cited and that stand for nothing are left out too: what a model
 //! reads as a source it cites again.
 
+use crate::engine::event::Finish;
+use crate::engine::is_error_text;
 use crate::engine::summary::Summary;
 use crate::message::citations;
 use crate::message::sources::Source;
@@ -35,6 +37,8 @@ impl Past {
         for message in stored.iter().skip(covered.unwrap_or(0)) {
             match message.role {
                 StoredRole::User => past.push(ChatMessage::User(message.text.clone()), message.id),
+                // The model would take it for its own words.
+                StoredRole::Assistant if is_error(message) => {}
                 StoredRole::Assistant => {
                     let text = said(message, &known);
                     if !text.trim().is_empty() {
@@ -51,6 +55,11 @@ impl Past {
         self.messages.push(message);
         self.ids.push(id);
     }
+}
+
+/// Whether the text says only why there is no answer.
+fn is_error(message: &StoredMessage) -> bool {
+    message.finish.as_deref() == Some(Finish::ProviderError.as_str()) && is_error_text(&message.text)
 }
 
 /// What an answer says, without its tool blocks and without numbers that stand for nothing.
@@ -139,6 +148,22 @@ mod tests {
             assert_eq!(past.messages.len(), past.ids.len());
             let first = past.messages.first().unwrap();
             assert_eq!(matches!(first, ChatMessage::User(text) if text.contains("short")), summarized);
+        }
+    }
+
+    #[test]
+    fn the_text_of_an_error_is_not_the_models() {
+        let failed = |text: &str, finish: &str| {
+            let message = stored(1, StoredRole::Assistant, text);
+            Past::new(&[StoredMessage { finish: Some(finish.to_owned()), ..message }], |_| true, None).messages.len()
+        };
+        for (text, finish, kept) in [
+            ("⚠️ LLM error: no money", "provider_error", 0),
+            ("⚠️ LLM-Fehler: kein Geld", "provider_error", 0),
+            ("Half an answer", "provider_error", 1),
+            ("⚠️ LLM error: is what you will see", "complete", 1),
+        ] {
+            assert_eq!(failed(text, finish), kept, "{text} {finish}");
         }
     }
 

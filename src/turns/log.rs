@@ -6,13 +6,18 @@ use super::journal::Journal;
 use super::recover;
 use super::tail::{Place, Tail};
 use crate::engine::event::RunnerEvent;
+use crate::message::Usage;
 use crate::storage::turn_log::{Addition, Ended, Frames};
 use crate::storage::turns::Progress;
 use bytes::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 use uuid::Uuid;
+
+/// Bytes after which a reader's batch ends.
+const BATCH: usize = 16 * 1024;
 
 /// How events look to clients; `http/frame.rs` gives these.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +37,8 @@ pub enum Logged {
     Text(String),
     /// Text at and after this byte is void.
     Discard(usize),
+    /// What a round used.
+    Usage(Usage),
     SubAgentStart {
         call_id: String,
         task: String,
@@ -51,6 +58,10 @@ pub struct TurnLog {
     journal: Journal,
     /// Frames after this number were added when the process had died, see [`Ended::cut_after`].
     cut_after: Option<usize>,
+    /// Of all frames.
+    bytes: AtomicUsize,
+    /// It has become too long.
+    full: AtomicBool,
     tail: Tail<State>,
 }
 
@@ -79,7 +90,9 @@ struct State {
 
 impl TurnLog {
     pub fn new(turn_id: Uuid, began: Instant, wire: Wire, journal: Journal) -> Self {
-        Self { turn_id, began, wire, journal, cut_after: None, tail: Tail::new(State::default()) }
+        let tail = Tail::new(State::default());
+        let (bytes, full) = (AtomicUsize::default(), AtomicBool::default());
+        Self { turn_id, began, wire, journal, cut_after: None, bytes, full, tail }
     }
 
     /// The log of a turn that has ended, as it was stored.
@@ -89,7 +102,7 @@ impl TurnLog {
         let mut fold = Fold::default();
         fold.progress.text = recover::text(frames.iter().filter_map(|frame| (wire.read)(frame)));
         let state = State { stored: frames.len(), frames, fold, closed: true, ..State::default() };
-        Self { turn_id, began: Instant::now(), wire, journal: Journal::default(), cut_after, tail: Tail::new(state) }
+        Self { cut_after, tail: Tail::new(state), ..Self::new(turn_id, Instant::now(), wire, Journal::default()) }
     }
 
     pub fn append(self: &Arc<Self>, event: RunnerEvent) {
@@ -104,6 +117,7 @@ impl TurnLog {
                 return None;
             }
             let frame = (self.wire.encode)(state.frames.len() as u64 + 1, at_ms, &event);
+            self.bytes.fetch_add(frame.len(), Ordering::Relaxed);
             state.frames.push(frame);
             let urgent = state.fold.apply(&event);
             state.rows_due |= urgent;
@@ -112,6 +126,20 @@ impl TurnLog {
         if let Some((is_new, urgent)) = appended {
             self.journal.note(is_new.then(|| Arc::clone(self)), urgent);
         }
+    }
+
+    /// Bytes of all frames so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the log is too long; `true` the first time.
+    pub(super) fn fill(&self) -> bool {
+        !self.full.swap(true, Ordering::Relaxed)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
     }
 
     /// What the journal has to store.
@@ -208,6 +236,17 @@ impl TurnLog {
     }
 }
 
+/// The first of them, up to [`BATCH`].
+fn batch(frames: &[Bytes]) -> Vec<Bytes> {
+    let mut before = 0;
+    let fits = |frame: &&Bytes| {
+        let fits = before < BATCH;
+        before += frame.len();
+        fits
+    };
+    frames.iter().take_while(fits).cloned().collect()
+}
+
 /// Frames that follow number `before`, as one; `None` where there are none.
 fn joined<'f>(before: usize, frames: impl Iterator<Item = &'f Bytes> + Clone, at_ms: u64) -> Option<Frames> {
     let mut bytes = Vec::with_capacity(frames.clone().map(Bytes::len).sum());
@@ -233,7 +272,8 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// All frames after the cursor, at least one; `None` once the log is closed and read.
+    /// Frames after the cursor, at least one, and not many more bytes than [`BATCH`]; `None` once the log is closed and
+    /// read. However far a reader is behind, it costs no more than that.
     /// Cancel-safe: the cursor moves only when frames are returned.
     pub async fn next(&mut self) -> Option<Vec<Bytes>> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
@@ -242,7 +282,7 @@ impl LogReader {
     fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<Vec<Bytes>>> {
         let next = self.next;
         let found = self.log.tail.poll(cx, &mut self.place, |state| match state.frames.get(next..) {
-            Some(new) if !new.is_empty() => Some(Some(new.to_vec())),
+            Some(new) if !new.is_empty() => Some(Some(batch(new))),
             _ => state.closed.then_some(None),
         });
         if let Poll::Ready(Some(batch)) = &found {
@@ -291,6 +331,19 @@ mod tests {
         let mut late = log.reader(3).unwrap();
         assert_eq!(late.next().await.unwrap().len(), 2);
         assert!(late.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_is_far_behind_takes_little_at_a_time() {
+        let wire = Wire { encode: |_, _, _| Bytes::from(vec![b'x'; BATCH / 4]), ..WIRE };
+        let log = Arc::new(TurnLog::new(Uuid::nil(), Instant::now(), wire, Journal::default()));
+        (0..10).for_each(|_| log.append(RunnerEvent::Thinking));
+        assert_eq!(log.bytes(), 10 * (BATCH / 4));
+        let mut reader = log.from_start();
+        for want in [4, 4, 2] {
+            assert_eq!(reader.next().await.unwrap().len(), want);
+        }
+        assert!(log.fill() && !log.fill() && log.is_full());
     }
 
     #[tokio::test]

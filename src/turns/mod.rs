@@ -27,7 +27,8 @@ use crate::storage::turns::{Begun, Idempotency, StoredTurn};
 use crate::storage::{Db, StorageError, conversations, messages, turn_log, turns};
 use journal::Journal;
 use log::{TurnLog, Wire};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use task::Task;
 use tokio_util::sync::CancellationToken;
@@ -51,6 +52,8 @@ struct Inner {
     wire: Wire,
     options: TurnOptions,
     live: LiveTurns,
+    /// Logs of turns that have ended and that somebody reads: all readers of one share it.
+    ended: Mutex<HashMap<Uuid, Weak<TurnLog>>>,
     journal: Journal,
     stop_journal: CancellationToken,
     /// The journal's.
@@ -72,6 +75,8 @@ pub struct TurnOptions {
     pub claims_wait: Duration,
     /// Sentences of an answer that are judged.
     pub max_claims: usize,
+    /// Bytes of a turn's frames; a longer one is ended.
+    pub max_log_bytes: usize,
 }
 
 /// What a client asks for, already checked against what is registered.
@@ -141,7 +146,20 @@ impl Turns {
         tasks.spawn(journal.clone().run(db.clone(), stop_journal.clone()));
         tasks.close();
         let live = LiveTurns::default();
-        let inner = Inner { db, engine, retrieve, claims, shutdown, wire, options, live, journal, stop_journal, tasks };
+        let inner = Inner {
+            db,
+            engine,
+            retrieve,
+            claims,
+            shutdown,
+            wire,
+            options,
+            live,
+            ended: Mutex::default(),
+            journal,
+            stop_journal,
+            tasks,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -232,7 +250,18 @@ impl Turns {
         }
         // Looked up after the running ones: a turn is removed from those once its end is stored.
         self.stored(turn_id, owner).await?;
-        Ok(Arc::new(TurnLog::ended(turn_id, inner.wire, turn_log::read(&inner.db, turn_id).await?)))
+        if let Some(log) = inner.ended().get(&turn_id).and_then(Weak::upgrade) {
+            return Ok(log);
+        }
+        let log = Arc::new(TurnLog::ended(turn_id, inner.wire, turn_log::read(&inner.db, turn_id).await?));
+        let mut ended = inner.ended();
+        // Another reader may have been quicker.
+        if let Some(log) = ended.get(&turn_id).and_then(Weak::upgrade) {
+            return Ok(log);
+        }
+        ended.retain(|_, log| log.strong_count() > 0);
+        ended.insert(turn_id, Arc::downgrade(&log));
+        Ok(log)
     }
 
     /// What is known of a turn.
@@ -314,6 +343,10 @@ impl Owner<'_> {
 }
 
 impl Inner {
+    fn ended(&self) -> MutexGuard<'_, HashMap<Uuid, Weak<TurnLog>>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn own_conversation(&self, id: Uuid, owner: Option<&str>) -> Result<(), StorageError> {
         let found = conversations::find(&self.db, id).await?;
         if found.is_some_and(|c| owner.is_none() || c.owner.as_deref() == owner) {

@@ -2,11 +2,13 @@
 
 use super::fold::Fold;
 use super::log::{Logged, Wire};
+use super::task::interrupted;
 use crate::engine::event::{Finish, RunnerEvent, Span, Telemetry, ToolOutcome, ToolSettled};
 use crate::message::Usage;
 use crate::storage::messages::{CallOutcome, StoredCall};
 use crate::storage::turns::{CutTurn, Progress, TurnEnd};
 use crate::storage::{Db, StorageError, turns};
+use std::sync::Arc;
 
 /// Ends every turn that still says `running`; how many there were.
 pub async fn end_cut_turns(db: &Db, wire: Wire) -> Result<usize, StorageError> {
@@ -14,7 +16,7 @@ pub async fn end_cut_turns(db: &Db, wire: Wire) -> Result<usize, StorageError> {
     let count = cut.len();
     for turn in cut {
         let id = turn.id;
-        turns::finish(db, id, end(turn, wire)).await?;
+        turns::finish(db, id, Arc::new(end(turn, wire))).await?;
     }
     Ok(count)
 }
@@ -25,7 +27,7 @@ pub(super) fn text(logged: impl Iterator<Item = Logged>) -> String {
         match logged {
             Logged::Text(more) => text.push_str(&more),
             Logged::Discard(from) => text.truncate(text.floor_char_boundary(from)),
-            Logged::SubAgentStart { .. } | Logged::SubAgentEnd { .. } => {}
+            Logged::Usage(_) | Logged::SubAgentStart { .. } | Logged::SubAgentEnd { .. } => {}
         }
         text
     })
@@ -54,6 +56,12 @@ fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
     let known = (wire.split)(&frames.bytes.clone().into());
     let logged: Vec<Logged> = known.iter().filter_map(|frame| (wire.read)(frame)).collect();
     let text = text(logged.iter().cloned());
+    let mut usage = Usage::default();
+    logged.iter().for_each(|logged| {
+        if let Logged::Usage(more) = logged {
+            usage += *more
+        }
+    });
     let (total_ms, cut_after) = (frames.at_ms, Some(frames.last_seq));
     let mut fold = Fold::default();
     fold.progress = Progress { text, calls: turn.calls, sources: vec![] };
@@ -64,25 +72,20 @@ fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
         fold.progress.calls.iter().find(|call| call.outcome == CallOutcome::Running).map(stopped)
     };
     sub_agents(&logged).into_iter().for_each(|end| drop(add(end)));
-    let mut open = add(RunnerEvent::Error {
-        code: "interrupted",
-        message: "the server stopped before the answer was complete".to_owned(),
-        retryable: true,
-        retry_after_ms: None,
-    });
+    let mut open = add(interrupted());
     while let Some(event) = open {
         open = add(event);
     }
     let telemetry = Telemetry { total_ms, ..Telemetry::default() };
     let finish = Finish::Interrupted;
-    add(RunnerEvent::TurnEnd { finish, fallback_reason: None, usage: Usage::default(), telemetry });
+    add(RunnerEvent::TurnEnd { finish, fallback_reason: None, usage, telemetry });
     TurnEnd {
         progress: fold.progress,
         frames,
         cut_after,
         finish: finish.as_str(),
         fallback_reason: None,
-        usage: Usage::default(),
+        usage,
         telemetry: serde_json::to_value(telemetry).unwrap_or_default(),
         error: fold.error.map(|error| error.to_value()),
     }
@@ -110,7 +113,8 @@ mod tests {
     use bytes::Bytes;
     use uuid::Uuid;
 
-    /// Frames for people: `text`, `!3` (void from byte 3), `+id` and `-id` (a sub-agent), each up to a semicolon.
+    /// Frames for people: `text`, `!3` (void from byte 3), `#7` (a round that wrote 7 tokens), `+id` and `-id` (a
+    /// sub-agent), each up to a semicolon.
     const WIRE: Wire = Wire {
         encode: |seq, _at, event| match event {
             RunnerEvent::SubAgentEnd { call_id, .. } => Bytes::from(format!("-{call_id};")),
@@ -124,6 +128,7 @@ mod tests {
             let call_id = rest.to_owned();
             Some(match mark {
                 "!" => Logged::Discard(rest.parse().unwrap()),
+                "#" => Logged::Usage(Usage { output_tokens: rest.parse().unwrap(), ..Usage::default() }),
                 "+" => Logged::SubAgentStart { call_id, task: "look".to_owned(), depth: 1 },
                 "-" => Logged::SubAgentEnd { call_id },
                 _ => Logged::Text(frame.to_owned()),
@@ -140,6 +145,7 @@ mod tests {
             ("a;!9;b;", "ab", "?;end 5;"),
             ("+1;+2;-1;", "", "-2;?;end 6;"),
             ("+1;+2;", "", "-2;-1;?;end 6;"),
+            ("a;#7;b;#2;", "ab", "?;end 6;"),
             ("", "", "?;end 2;"),
         ] {
             let known = frames.matches(';').count() as u64;
@@ -148,6 +154,7 @@ mod tests {
             assert_eq!((ended.progress.text.as_str(), ended.finish), (text, "interrupted"), "{frames}");
             assert_eq!(String::from_utf8(ended.frames.bytes).unwrap(), format!("{frames}{added}"));
             assert_eq!(ended.cut_after, Some(known));
+            assert_eq!(ended.usage.output_tokens, if frames.contains('#') { 9 } else { 0 });
             assert_eq!(ended.frames.last_seq, known + added.matches(';').count() as u64, "{frames}");
         }
     }

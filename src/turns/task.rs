@@ -22,10 +22,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
+/// Pause after the end of a turn could not be stored.
+const STORE_AGAIN: Duration = Duration::from_secs(1);
+
 pub(super) struct Task {
     pub inner: Arc<Inner>,
     pub turn: Arc<Live>,
     pub began: Instant,
+}
+
+/// The process ends before the answer has.
+pub(super) fn interrupted() -> RunnerEvent {
+    RunnerEvent::Error {
+        code: "interrupted",
+        message: "the server stopped before the answer was complete".to_owned(),
+        retryable: true,
+        retry_after_ms: None,
+    }
 }
 
 /// What was said before.
@@ -53,7 +66,10 @@ impl Task {
         });
         if outcome.finish == Finish::Cancelled && self.inner.live.is_stopped() {
             outcome.finish = Finish::Interrupted;
-            self.fail("interrupted", "the server stopped before the answer was complete".to_owned());
+            self.turn.log.append(interrupted());
+        }
+        if self.turn.log.is_full() {
+            outcome.finish = Finish::ProviderError;
         }
         let end = RunnerEvent::TurnEnd {
             finish: outcome.finish,
@@ -63,8 +79,9 @@ impl Task {
         };
         // Stored first: nobody is told that a turn has ended before that has survived a crash.
         let (last, frames) = self.turn.log.seal(&end);
-        self.store_end(&outcome, frames).await;
-        self.turn.log.close(&end, last);
+        if self.store_end(&outcome, frames).await {
+            self.turn.log.close(&end, last);
+        }
         self.inner.live.remove(turn_id);
         observe::ended(turn_id, &outcome);
     }
@@ -112,6 +129,11 @@ impl Task {
                 judging = judge();
             }
             self.turn.log.append(event);
+            if self.turn.log.bytes() > self.inner.options.max_log_bytes && self.turn.log.fill() {
+                let limit = self.inner.options.max_log_bytes;
+                self.fail("answer_too_long", format!("the turn is longer than {limit} bytes (turns.max_log_bytes)"));
+                self.turn.cancel.cancel();
+            }
         };
         let outcome = self.inner.engine.run(&turn, &mut emit).await;
         if let Some(judging) = judging {
@@ -122,7 +144,7 @@ impl Task {
             self.store_summary(summary, &past.ids).await;
         }
         self.flag_invented(&turn.sources);
-        if required && !cited && outcome.finish != Finish::Cancelled {
+        if required && !cited && matches!(outcome.finish, Finish::Complete | Finish::MaxContinuations) {
             self.turn.log.append(RunnerEvent::Notice(Notice {
                 code: "no_sources",
                 title: "No sources".to_owned(),
@@ -235,7 +257,9 @@ impl Task {
         }
     }
 
-    async fn store_end(&self, outcome: &TurnOutcome, frames: Frames) {
+    /// Until it is stored. `false`: the process stops before; its next start ends the turn from what is stored, and
+    /// readers go on there.
+    async fn store_end(&self, outcome: &TurnOutcome, frames: Frames) -> bool {
         let Fold { progress, error, .. } = self.turn.log.fold();
         let end = turns::TurnEnd {
             progress,
@@ -247,8 +271,18 @@ impl Task {
             telemetry: serde_json::to_value(outcome.telemetry).unwrap_or_default(),
             error: error.map(|e| e.to_value()),
         };
-        if let Err(error) = turns::finish(&self.inner.db, self.turn.turn_id, end).await {
-            tracing::error!(turn.id = %self.turn.turn_id, %error, "the end of a turn could not be stored");
+        let (end, closing) = (Arc::new(end), self.inner.shutdown.closing());
+        loop {
+            let error = match turns::finish(&self.inner.db, self.turn.turn_id, Arc::clone(&end)).await {
+                // Not running any more: its conversation was deleted.
+                Ok(_) => return true,
+                Err(error) => error,
+            };
+            tracing::error!(turn.id = %self.turn.turn_id, %error, "the end of a turn could not be stored; it is tried again");
+            let pause = tokio::time::sleep(STORE_AGAIN);
+            if matches!(error, StorageError::Closed) || closing.run_until_cancelled(pause).await.is_none() {
+                return false;
+            }
         }
     }
 }

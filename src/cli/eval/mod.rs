@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::knowledge::Priority;
 use crate::knowledge::ingest::NewDocument;
 use crate::knowledge::retrieve::{SearchMode, SearchRequest};
+use crate::shutdown::wait_for_signal;
 use answered::Answered;
 use bytes::Bytes;
 use clap::Args;
@@ -72,13 +73,16 @@ pub async fn run(mut config: Config, args: EvalArgs, output: &Output) -> Result<
     let judged = judgements(&args.dir.join("qrels/test.tsv"))?;
     let queries: Vec<Record> =
         records(&args.dir.join("queries.jsonl"))?.into_iter().filter(|q| judged.contains_key(&q.id)).collect();
-    let folder = std::env::temp_dir().join(format!("tailrace-eval-{}", std::process::id()));
-    config.storage.data_dir = folder.clone();
+    let folder = tempfile::Builder::new().prefix("tailrace-eval-").tempdir()?;
+    config.storage.data_dir = folder.path().to_owned();
     config.storage.database_url = None;
     config.qdrant.url = None;
     let model = config.embedding.model.clone();
-    let measured = measure(&config, corpus, &queries, &judged, &args.language, output).await;
-    drop(fs::remove_dir_all(&folder));
+    let measured = tokio::select! {
+        measured = measure(&config, corpus, &queries, &judged, &args.language, output) => measured,
+        signal = wait_for_signal() => signal.map_err(Failure::from).and_then(|()| Err("interrupted".into())),
+    };
+    folder.close()?;
     let (results, answered) = measured?;
     let dataset = args.dir.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     let mut text = vec![format!("{dataset}: mode, nDCG@10 (95 % interval), Recall@100, MRR@10")];

@@ -7,7 +7,7 @@ use super::super::problem::Problem;
 use super::super::state::AppState;
 use super::super::turns::rewound;
 use super::outgoing::Request;
-use super::{SILENCE, wire};
+use super::{LAST_WORD, SILENCE, wire};
 use axum::extract::ws::{Message, WebSocket};
 use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
@@ -29,7 +29,11 @@ pub async fn read(
             Message::Binary(_) => {
                 Some(refused(&Problem::unprocessable("invalid_message", "send text, not binary"), None))
             }
-            Message::Close(_) => return,
+            Message::Close(_) => {
+                // Reading on sends the answer that a close asks for.
+                drop(tokio::time::timeout(LAST_WORD, stream.next()).await);
+                return;
+            }
             Message::Ping(_) | Message::Pong(_) => None,
         };
         if let Some(request) = request

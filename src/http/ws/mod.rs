@@ -27,11 +27,15 @@ use uuid::Uuid;
 const BUFFER: usize = 4 * 1024;
 /// Longest message of a client: the longest chat message with every byte escaped, and its other fields.
 const MAX_MESSAGE: usize = 6 * super::chat::MAX_MESSAGE_BYTES + 64 * 1024;
-/// Longest first message where keys are configured, and how long it may take.
+/// Longest first message where keys are configured, what may be sent with it (frame heads, pings), and how long it may
+/// take.
 const MAX_AUTH: usize = 4 * 1024;
+const MAX_AUTH_SENT: usize = MAX_AUTH + 1024;
 const AUTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two pings.
 const PING: Duration = Duration::from_secs(20);
+/// How long the last message before the end may take.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// A client that sends nothing for so long, not even answers to pings, is gone.
 const SILENCE: Duration = Duration::from_secs(60);
 /// What the reading loop has asked of the writing one and that is not written yet.
@@ -54,34 +58,47 @@ async fn upgrade(
     caller: Caller,
     request: WebSocketUpgrade,
 ) -> Response {
-    let stall = stall.let_off();
+    let limit = stall.let_off();
+    let needs_key = app.keys.any() && caller.is_anyone();
+    if needs_key {
+        stall.may_send(Some(MAX_AUTH_SENT));
+    }
     let open = app.shutdown.connection();
     request
         .read_buffer_size(BUFFER)
         .write_buffer_size(BUFFER)
         .max_message_size(MAX_MESSAGE)
         .max_frame_size(MAX_MESSAGE)
-        .on_upgrade(move |socket| async move {
-            serve(app, caller, socket, stall).await;
+        .on_upgrade(move |mut socket| async move {
+            let caller = match admitted(&app, caller, needs_key, &mut socket).await {
+                Ok(caller) => caller,
+                Err(why) => return close(&mut socket, code::UNAUTHORIZED, why).await,
+            };
+            stall.may_send(None);
+            serve(app, caller, socket, limit).await;
             drop(open);
         })
 }
 
+/// Who is there; where keys are configured, the first message may say so.
+async fn admitted(
+    app: &AppState,
+    caller: Caller,
+    needs_key: bool,
+    socket: &mut WebSocket,
+) -> Result<Caller, &'static str> {
+    if !needs_key {
+        return Ok(caller);
+    }
+    match tokio::time::timeout(AUTH_TIMEOUT, authenticated(app, socket)).await {
+        Ok(Ok(caller)) => Ok(caller),
+        Ok(Err(())) => Err("this key is not known, or may not chat"),
+        Err(_) => Err("no `auth` message came in time"),
+    }
+}
+
 /// Until either side closes, or the key is gone.
-async fn serve(app: AppState, caller: Caller, mut socket: WebSocket, stall: Duration) {
-    let caller = if app.keys.any() && caller.is_anyone() {
-        match tokio::time::timeout(AUTH_TIMEOUT, authenticated(&app, &mut socket)).await {
-            Ok(Ok(caller)) => caller,
-            refused => {
-                let why = refused
-                    .err()
-                    .map_or("this key is not known, or may not chat", |_| "no `auth` message came in time");
-                return close(&mut socket, code::UNAUTHORIZED, why).await;
-            }
-        }
-    } else {
-        caller
-    };
+async fn serve(app: AppState, caller: Caller, socket: WebSocket, stall: Duration) {
     let (sink, stream) = socket.split();
     let (requests, asked) = mpsc::channel(REQUESTS);
     let gone = caller.gone();
@@ -91,7 +108,8 @@ async fn serve(app: AppState, caller: Caller, mut socket: WebSocket, stall: Dura
     tokio::select! {
         () = reading => {}
         () = writing => {}
-        () = gone.cancelled() => {}
+        // The writing loop says so; one that cannot is not waited for.
+        () = async { gone.cancelled().await; tokio::time::sleep(LAST_WORD).await } => {}
     }
 }
 
@@ -108,7 +126,7 @@ async fn authenticated(app: &AppState, socket: &mut WebSocket) -> Result<Caller,
 async fn close(socket: &mut WebSocket, code: u16, reason: &str) {
     let frame = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
     // A client that is gone does not hear it.
-    drop(tokio::time::timeout(Duration::from_secs(1), socket.send(frame)).await);
+    drop(tokio::time::timeout(LAST_WORD, socket.send(frame)).await);
 }
 
 /// A message that is refused.

@@ -21,7 +21,7 @@ use tokio_util::sync::DropGuard;
 use uuid::Uuid;
 
 /// How long a client that was too slow has to take the message that says so.
-const LAST_WORD: Duration = Duration::from_secs(30);
+const SLOW_LAST_WORD: Duration = Duration::from_secs(30);
 
 /// What the reading loop asks for.
 pub enum Request {
@@ -55,7 +55,7 @@ pub async fn write(
 ) {
     let mut writer = Writer { sink, stall, last_seq: 0 };
     let mut following = Following { socket, ..Following::default() };
-    let stopping = app.shutdown.token();
+    let (stopping, gone) = (app.shutdown.token(), caller.gone());
     let mut ping = tokio::time::interval(PING);
     ping.reset();
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -84,6 +84,9 @@ pub async fn write(
                 Ok(())
             }
             _ = ping.tick() => writer.message(Message::Ping(Bytes::new())).await,
+            () = gone.cancelled() => {
+                return writer.close(code::UNAUTHORIZED, "this key has been revoked or has expired").await;
+            }
             () = stopping.cancelled(), if following.turns.is_empty() => {
                 return writer.close(code::GOING_AWAY, "the server is stopping").await;
             }
@@ -142,8 +145,9 @@ impl Following {
         self.turns.insert(turn_id, batches.boxed());
     }
 
-    /// There is nothing to cancel any more.
+    /// Nothing follows, and there is nothing to cancel any more.
     fn ended(&mut self, turn_id: Uuid) {
+        self.turns.remove(&turn_id);
         let _: Option<_> = self.guards.remove(&turn_id).map(DropGuard::disarm);
     }
 
@@ -209,7 +213,7 @@ impl Writer {
     async fn close(&mut self, code: u16, reason: &str) {
         let frame = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
         // A client that does not read does not hear it.
-        drop(tokio::time::timeout(LAST_WORD, self.sink.send(frame)).await);
+        drop(tokio::time::timeout(SLOW_LAST_WORD, self.sink.send(frame)).await);
     }
 }
 

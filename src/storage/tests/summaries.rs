@@ -13,7 +13,7 @@ async fn the_one_that_reaches_furthest_counts_and_goes_with_its_message() {
         let id = new.turn_id;
         let started = begin(&db, new).await;
         conversation = Some(started.conversation_id);
-        turns::finish(&db, id, end(Progress::default())).await.unwrap();
+        turns::finish(&db, id, Arc::new(end(Progress::default()))).await.unwrap();
         asked.push(started);
     }
     let conversation = conversation.unwrap();

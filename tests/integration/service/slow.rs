@@ -71,3 +71,29 @@ async fn an_event_stream_that_is_not_taken_ends_without_its_end_mark() {
     let frames = Frames::parse(&format!("{whole}{}", rest.text().await.unwrap()));
     assert!(frames.text() == long_text(), "{} frames", frames.all.len());
 }
+
+/// A request whose body stops in the middle is answered, and its connection closed.
+#[tokio::test]
+async fn a_body_that_stalls_is_not_waited_for() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let service = Service::with(STALL).await;
+    let address = service.url.trim_start_matches("http://").to_owned();
+    let part = "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.md\"\r\n\r\nhalf";
+    for (path, kind, body, length, status) in [
+        ("/api/v1/chat", "application/json", "{\"message\":", 100, "408"),
+        ("/api/v1/collections/default/documents", "multipart/form-data; boundary=b", part, 1000, "408"),
+        // What says that it is too large is not even read.
+        ("/api/v1/chat", "application/json", "{", 1_u64 << 40, "413"),
+        ("/api/v1/collections/default/documents", "multipart/form-data; boundary=b", part, 1 << 40, "413"),
+    ] {
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("it waits").unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+        assert!(status == "413" || answer.contains("server.stall_timeout_ms"), "{answer}");
+    }
+}

@@ -35,6 +35,11 @@ impl Socket {
         self.inner.send(Message::Text(message.to_string().into())).await.unwrap();
     }
 
+    pub async fn close(&mut self) {
+        let normal = CloseFrame { code: 1000.into(), reason: "".into() };
+        self.inner.send(Message::Close(Some(normal))).await.unwrap();
+    }
+
     /// The next message that is not a ping; the close frame where the server closes.
     pub async fn next(&mut self) -> Result<Value, Option<CloseFrame>> {
         loop {

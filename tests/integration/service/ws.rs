@@ -130,3 +130,26 @@ async fn what_cannot_be_is_refused_with_a_problem_and_the_socket_stays() {
     assert_eq!(service.socket_with(&[("origin", "http://evil.example")]).await.err(), Some(403));
     assert_eq!(service.socket_with(&[("host", "evil.example")]).await.err(), Some(421));
 }
+
+#[tokio::test]
+async fn a_socket_is_closed_with_a_word_and_sends_little_before_it_has_a_key() {
+    let service = Service::with(&[("TAILRACE__LLM__PROVIDER", "extractive")]).await;
+    let mut polite = service.socket().await;
+    polite.close().await;
+    assert!(polite.next().await.unwrap_err().is_some(), "a close is answered");
+    // Whoever came before there was a key has none now.
+    let mut early = service.socket().await;
+    early.send(json!({"type": "ping"})).await;
+    early.next().await.unwrap();
+    let made = service.post("/api/v1/keys", &json!({"name": "first", "scopes": ["chat"]})).send().await.unwrap();
+    let key = made.json::<Value>().await.unwrap()["key"].as_str().unwrap().to_owned();
+    assert_eq!(u16::from(early.next().await.unwrap_err().unwrap().code), 4401);
+    let mut late = service.socket().await;
+    late.send(json!({"type": "auth", "key": "x".repeat(200_000)})).await;
+    assert!(late.next().await.is_err());
+    let mut keyed = service.socket().await;
+    keyed.send(json!({"type": "auth", "key": key})).await;
+    // With it, a message may be long.
+    keyed.send(json!({"type": "ping", "request_id": "x".repeat(200_000)})).await;
+    assert_eq!(keyed.next().await.unwrap()["type"], "pong");
+}
