@@ -1,5 +1,6 @@
 // Runs the end-to-end tests: each file of e2e/tests, in order, in one browser. `node e2e/run.mjs chat` runs those
-// whose name contains the word; measurements (`measure-…`) run only so, on a machine that has nothing else to do.
+// whose name contains the word, with `E2E_TEST=reload` only the tests that say so; measurements (`measure-…`) run only
+// when they are named, on a machine that has nothing else to do.
 
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -55,6 +56,7 @@ for (const file of files) {
   const { stand, tests } = await import(pathToFileURL(join(folder, file)));
   const stage = await stand();
   for (const [name, run] of Object.entries(tests)) {
+    if (process.env.E2E_TEST && !name.includes(process.env.E2E_TEST)) continue;
     let error = await attempt(file, name, run, stage);
     // A busy machine can be late once; what is wrong is wrong twice. It is said either way.
     if (error) {

@@ -72,10 +72,10 @@ const scenes = {
     await page.waitForSelector("#question");
     await page.fill("#question", QUESTION);
     await page.locator("form.composer button[type=submit]").click();
-    await page.locator(".card.search").waitFor({ timeout: 20_000 });
+    // While the page is fetched, the answer goes on.
+    await page.locator(".card.fetch.running").waitFor({ timeout: 20_000 });
     await page.locator(".timeline-head").click();
-    await until(async () => (await page.locator(".answer").innerText()).includes("wrong for a report"), "the second round", 20_000);
-    await page.waitForTimeout(500);
+    await until(async () => /without the clause/.test(await page.locator(".answer").innerText()), "text beside the running tool", 20_000);
   },
   async timeline(page) {
     await page.goto(conversation);

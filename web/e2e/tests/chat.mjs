@@ -173,6 +173,21 @@ export const tests = {
     await until(async () => (await page.locator(".card.agent .nested .card").count()) >= 1, "the same after a reload");
   },
 
+  async "a link leads to one answer of many"({ stage, open }) {
+    const page = await fresh(open, stage);
+    for (let i = 1; i <= 3; i++) {
+      await ask(page, i === 1 ? "in markdown" : "natively");
+      await until(async () => (await page.locator(".answer-acts").count()) === i, `answer ${i}`);
+    }
+    await page.locator(".exchange").nth(1).getByRole("button", { name: "Copy a link to this answer" }).click();
+    const link = await page.evaluate(() => navigator.clipboard.readText());
+    assert.match(link, /\/c\/[0-9a-f-]{36}#[0-9a-f-]{36}$/);
+    const other = await fresh(open, stage, { viewport: { width: 1280, height: 420 } });
+    await other.goto(link);
+    await until(async () => (await other.locator(".exchange").count()) === 3, "the conversation");
+    await until(() => other.locator(".exchange").nth(1).evaluate((e) => Math.abs(e.getBoundingClientRect().top - document.querySelector(".thread").getBoundingClientRect().top) < 60 || document.querySelector(".thread").scrollHeight - document.querySelector(".thread").scrollTop - document.querySelector(".thread").clientHeight < 4), "the second answer is in view");
+  },
+
   async "Markdown becomes a page, and no image is fetched"({ stage, open }) {
     const page = await fresh(open, stage);
     await ask(page, "in markdown");

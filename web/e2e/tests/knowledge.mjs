@@ -7,7 +7,9 @@ import { answered, ask, assert, until } from "../expect.mjs";
 
 const scripts = new Map([["sluice", [spoken("The sluice is opened at six [1].")]], ["level of the tailrace", [spoken("Because water backs up [1].")]]]);
 
-export const stand = () => startStand({ scripts });
+const pages = new Map([["/barges.html", { html: `<title>Barges</title><p>${"A barge carries forty sacks of flour to the town. ".repeat(8)}</p>` }]]);
+
+export const stand = () => startStand({ scripts, pages });
 
 const english = (page) => page.addInitScript(() => localStorage.getItem("tailrace.prefs") ?? localStorage.setItem("tailrace.prefs", JSON.stringify({ language: "en" })));
 
@@ -59,6 +61,45 @@ export const tests = {
     assert.ok((await row.locator(".upload-reason").innerText()).length > 10);
     await row.getByRole("button").click();
     await row.waitFor();
+  },
+
+  async "files are dropped anywhere, and a file on its way can be let go"({ stage, open }) {
+    const page = await open();
+    await english(page);
+    await page.goto(stage.url);
+    await page.waitForSelector("#question");
+    const drop = (name, text) => page.evaluate(([name, text]) => {
+      const carried = new DataTransfer();
+      carried.items.add(new File([text], name, { type: "text/markdown" }));
+      for (const type of ["dragenter", "dragover", "drop"]) document.body.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: carried }));
+    }, [name, text]);
+    await drop("dropped.md", "# Dropped\n\nA barge carries forty sacks.\n");
+    await page.locator(".upload.indexed", { hasText: "dropped.md" }).waitFor({ timeout: 30_000 });
+    // One that is held up on its way.
+    let let_go;
+    await page.route("**/documents", (route) => new Promise((done) => (let_go = () => { void route.abort(); done(); })));
+    await drop("held.md", "held");
+    const row = page.locator(".upload", { hasText: "held.md" });
+    await page.locator(".upload.sending", { hasText: "held.md" }).waitFor();
+    await row.getByRole("button", { name: "Cancel held.md" }).click();
+    await page.locator(".upload.cancelled", { hasText: "held.md" }).waitFor();
+    let_go?.();
+    await page.unroute("**/documents");
+    await row.getByRole("button", { name: "Try held.md again" }).click();
+    await page.locator(".upload.indexed", { hasText: "held.md" }).waitFor({ timeout: 30_000 });
+  },
+
+  async "a web address is added and read"({ stage, open }) {
+    const page = await open();
+    await english(page);
+    await page.goto(`${stage.url}/knowledge/default`);
+    await page.getByLabel("Add a web address").fill("not an address");
+    await page.keyboard.press("Enter");
+    await page.getByText("An address begins with http").waitFor();
+    await page.getByLabel("Add a web address").fill(`${stage.page}/barges.html`);
+    await page.keyboard.press("Enter");
+    await page.locator(".upload.indexed", { hasText: "barges.html" }).waitFor({ timeout: 30_000 });
+    await until(async () => (await page.locator(".doc-row", { hasText: "Barges" }).count()) === 1, "a row in the table");
   },
 
   async "deleting gives its proof, and the document is found no more"({ stage, open }) {

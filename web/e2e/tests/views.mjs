@@ -61,6 +61,7 @@ export const tests = {
     await page.getByLabel("Light up what a query finds").fill("who mends the buckets of the wheel");
     await page.keyboard.press("Enter");
     await until(async () => /^[1-9]\d* passages? lit$/.test(await page.locator(".map-query [role=status]").innerText()), "hits are lit");
+    assert.match(await page.locator(".map-found li").first().innerText(), /wheel \d/);
     await accessible(page, "the map");
 
     // Closer with the keyboard, and back.

@@ -167,10 +167,13 @@ function Thread() {
       grow.disconnect();
     };
   }, []);
-  // A new question always brings the reader to it.
+  // A new question always brings the reader to it; a link to an answer brings to that.
   useLayoutEffect(() => {
-    follows.current = true;
-    if (scroll.current !== null) scroll.current.scrollTop = scroll.current.scrollHeight;
+    const linked = list.length === 0 ? undefined : list.findIndex((e) => location.hash === `#${anchorOf(e)}`);
+    const at = linked === undefined || linked < 0 ? null : inner.current?.querySelectorAll(".exchange")[linked];
+    follows.current = at == null;
+    if (at != null) at.scrollIntoView();
+    else if (scroll.current !== null) scroll.current.scrollTop = scroll.current.scrollHeight;
   }, [list.length, conversation.value]);
 
   const onScroll = (): void => {
@@ -196,6 +199,10 @@ function Thread() {
       {away && <button type="button" class="newest" onClick={toEnd}><Icon name="down" size={15} />{t("newest")}</button>}
     </div>
   );
+}
+
+function anchorOf(exchange: Exchange): string {
+  return exchange.live.turn.peek().start?.turn_id ?? exchange.key;
 }
 
 function atEnd(box: HTMLElement): boolean {
@@ -264,6 +271,7 @@ function ExchangeView({ exchange, last }: { exchange: Exchange; last: boolean })
         <div class="answer-acts">
           <CopyAnswer exchange={exchange} />
           {last && <Act name="again" label={t("retry")} act={again} />}
+          <CopyLink exchange={exchange} />
           <span class="small num">{usageLine(exchange)}</span>
           {doubtful > 0 && <ClaimLine turn={turn} open={told} onToggle={() => setTold(!told)} />}
         </div>
@@ -293,7 +301,19 @@ function CopyAnswer({ exchange }: { exchange: Exchange }) {
   return <Act name={done ? "check" : "copy"} label={done ? t("copied") : t("copyAnswer")} act={copy} />;
 }
 
-function Act({ name, label, act }: { name: "copy" | "check" | "pencil" | "again"; label: string; act(): void }) {
+/** The address of this answer in its conversation. */
+function CopyLink({ exchange }: { exchange: Exchange }) {
+  const [done, setDone] = useState(false);
+  const copy = (): void => {
+    void navigator.clipboard.writeText(`${location.origin}${location.pathname}#${anchorOf(exchange)}`).then(() => {
+      setDone(true);
+      setTimeout(() => setDone(false), 1500);
+    });
+  };
+  return <Act name={done ? "check" : "share"} label={done ? t("copied") : t("linkAnswer")} act={copy} />;
+}
+
+function Act({ name, label, act }: { name: "copy" | "check" | "pencil" | "again" | "share"; label: string; act(): void }) {
   return <button type="button" class="quiet icon-only" aria-label={label} title={label} onClick={act}><Icon name={name} size={16} /></button>;
 }
 

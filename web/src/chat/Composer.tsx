@@ -51,6 +51,12 @@ export function Composer() {
     void ask(question);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
+    // As in a shell: up, in an empty field, is what was asked last.
+    if (event.key === "ArrowUp" && text.peek() === "" && !running.peek() && current.peek() !== undefined) {
+      event.preventDefault();
+      set(current.peek()?.question ?? "");
+      return;
+    }
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     // On a phone the return key makes a new line; the button sends.
     if (matchMedia("(pointer: coarse)").matches) return;

@@ -102,9 +102,9 @@ function Picture({ picture, live }: { picture: Drawing; live: boolean }) {
             </g>
           ))}
           <text class="name" x="0" y={rowY(0) + 18}>{t("answer")}</text>
-          {picture.prepare !== undefined && <rect class="thread prepare" x={x(0)} width={wide(x, picture.prepare)} y={rowY(0) + 12} height="4" rx="2" />}
+          {picture.prepare !== undefined && <rect class="silence prepare" x={x(0)} width={wide(x, picture.prepare)} y={rowY(0) + 12} height="4" rx="2" />}
           {picture.waits.map((w) => (
-            <rect key={w.round} class="thread" x={x(w.bar.from)} width={wide(x, w.bar)} y={rowY(0) + 12} height="4" rx="2" />
+            <rect key={w.round} class="silence" x={x(w.bar.from)} width={wide(x, w.bar)} y={rowY(0) + 12} height="4" rx="2" />
           ))}
           {picture.speech.map((s, i) => (
             <g key={i}>

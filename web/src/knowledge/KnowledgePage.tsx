@@ -92,7 +92,7 @@ function Tabs({ name, view }: { name: string; view: View | undefined }) {
         </a>
       ))}
       {adding ? <NewCollection onClose={() => setAdding(false)} /> : capabilities.value.admin && (
-        <button type="button" class="quiet" onClick={() => setAdding(true)}><Icon name="plus" size={15} />{t("newCollection")}</button>
+        <button type="button" class="quiet" onClick={() => setAdding(true)}><Icon name="plus" size={15} /><span>{t("newCollection")}</span></button>
       )}
       <Views name={name} now={view} />
     </nav>

@@ -4,9 +4,9 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api/client";
 import { asProblem, type Problem } from "../api/problem";
-import type { MapAnswer } from "../api/types";
+import type { Hit, MapAnswer } from "../api/types";
 import { number, t } from "../i18n";
-import { go } from "../route";
+import { go, pathOf } from "../route";
 import { Icon } from "../ui/Icon";
 import { ProblemBox } from "../ui/ProblemBox";
 import { prefs } from "../prefs";
@@ -24,11 +24,12 @@ const STEP = 1.4;
 export default function MapView({ collection }: { collection: string }) {
   const [map, setMap] = useState<MapAnswer | undefined>(undefined);
   const [problem, setProblem] = useState<Problem | undefined>(undefined);
-  const [lit, setLit] = useState<ReadonlySet<string> | undefined>(undefined);
+  const [hits, setHits] = useState<readonly Hit[] | undefined>(undefined);
+  const lit = useMemo(() => (hits === undefined ? undefined : new Set(hits.map((hit) => hit.chunk_id))), [hits]);
   const [cluster, setCluster] = useState<number | undefined>(undefined);
   useEffect(() => {
     let gone = false;
-    setLit(undefined);
+    setHits(undefined);
     api.map(collection).then(
       (found) => { if (!gone) { setMap(found); setProblem(undefined); } },
       (error: unknown) => { if (!gone) setProblem(asProblem(error)); },
@@ -40,7 +41,8 @@ export default function MapView({ collection }: { collection: string }) {
   if (map.points.length === 0) return <div class="empty"><Icon name="map" size={30} /><h2>{t("mapEmpty")}</h2></div>;
   return (
     <div class="map">
-      <Query collection={collection} found={lit === undefined ? undefined : map.points.filter((p) => lit.has(p.chunk_id)).length} onFound={setLit} />
+      <Query collection={collection} found={lit === undefined ? undefined : map.points.filter((p) => lit.has(p.chunk_id)).length} onFound={setHits} />
+      {hits !== undefined && hits.length > 0 && <Found hits={hits} collection={collection} />}
       <Plane key={collection} map={map} lit={lit} cluster={cluster} collection={collection} />
       <ol class="map-groups" aria-label={t("mapGroups")}>
         {map.clusters.map((c, i) => (
@@ -60,14 +62,14 @@ interface QueryProps {
   collection: string;
   /** Of the hits, those that are on the map. */
   found: number | undefined;
-  onFound(chunks: ReadonlySet<string> | undefined): void;
+  onFound(hits: readonly Hit[] | undefined): void;
 }
 
 function Query({ collection, found, onFound }: QueryProps) {
   const ask = async (text: string): Promise<void> => {
     if (text === "") return onFound(undefined);
     const answer = await api.search(collection, text, { mode: "hybrid", limit: HITS }).catch(() => undefined);
-    onFound(new Set(answer?.hits.map((hit) => hit.chunk_id) ?? []));
+    onFound(answer?.hits ?? []);
   };
   return (
     <form class="map-query" onSubmit={(e) => {
@@ -78,6 +80,17 @@ function Query({ collection, found, onFound }: QueryProps) {
       <button type="submit" class="btn">{t("search")}</button>
       <span class="small num" role="status">{found === undefined ? "" : t("mapLit", { count: found })}</span>
     </form>
+  );
+}
+
+/** What is lit, as a list: for those who do not see the points, and as the way to the passages. */
+function Found({ hits, collection }: { hits: readonly Hit[]; collection: string }) {
+  return (
+    <ol class="map-found" aria-label={t("mapFound")}>
+      {hits.map((hit) => (
+        <li key={hit.chunk_id}><a class="chip" href={pathOf({ page: "knowledge", collection, document: hit.document_id, from: hit.start, to: hit.end, view: "map" })}>{hit.title === "" ? hit.uri : hit.title}</a></li>
+      ))}
+    </ol>
   );
 }
 
