@@ -134,7 +134,7 @@ function Stored({ call }: { call: Call }) {
       {output !== undefined && <span>{t("read", { size: bytes(byteLength(output)) })}{call.result.truncated === true && `, ${t("cut")}`}</span>}
       {ingested !== undefined && (
         <span class={ingested.fresh ? "ok" : ""}>
-          {t("chunksStored", { count: ingested.chunks })}, {ingested.fresh ? t("searchable") : t("searchableSoon")}
+          {ingested.fresh || ingested.chunks > 0 ? `${t("chunksStored", { count: ingested.chunks })}, ${ingested.fresh ? t("searchable") : t("searchableSoon")}` : t("storedSoon")}
         </span>
       )}
       {ingested !== undefined && ingested.scope === "conversation" && <Keep document={ingested.document_id} collection={ingested.collection} />}

@@ -99,6 +99,7 @@ export const de: Words = {
   chunksStored: "{count} Abschnitt gespeichert|{count} Abschnitte gespeichert",
   searchable: "auffindbar",
   searchableSoon: "gleich auffindbar",
+  storedSoon: "wird noch gespeichert, bald auffindbar",
   keepIn: "In {name} behalten",
   keptIn: "In {name} übernommen",
   scopeConversation: "nur in diesem Gespräch",

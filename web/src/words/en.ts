@@ -102,6 +102,7 @@ export const en = {
   chunksStored: "{count} chunk stored|{count} chunks stored",
   searchable: "searchable",
   searchableSoon: "searchable soon",
+  storedSoon: "still being stored, searchable soon",
   keepIn: "Keep in {name}",
   keptIn: "Kept in {name}",
   scopeConversation: "this conversation only",
