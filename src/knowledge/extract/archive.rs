@@ -125,6 +125,15 @@ impl Relations {
         self.all.get(id).map(|(_, path)| path.as_str())
     }
 
+    /// All of a kind, by name.
+    pub fn all_of_kind(&self, kind: &str) -> Vec<String> {
+        let mut found: Vec<String> =
+            self.all.values().filter(|(of, _)| of == kind).map(|(_, path)| path.clone()).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     /// The first of a kind, by name, so that it is always the same.
     pub fn of_kind(&self, kind: &str) -> Option<&str> {
         self.all.values().filter(|(of, _)| of == kind).map(|(_, path)| path.as_str()).min()
@@ -157,6 +166,7 @@ fn damaged(error: ZipError) -> ExtractError {
         ZipError::CompressionMethodNotSupported(method) => {
             ExtractError::UnsupportedType(format!("an archive packed with method {method}"))
         }
+        ZipError::UnsupportedArchive(why) => ExtractError::UnsupportedType(format!("such an archive ({why})")),
         other => ExtractError::Corrupt(format!("the archive is damaged or cut short ({other})")),
     }
 }

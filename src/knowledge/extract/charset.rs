@@ -32,6 +32,8 @@ enum Unit {
 const ODD_SHARE: usize = 3;
 /// HTML and XML declare their charset within this many bytes.
 const PRESCAN: usize = 4096;
+/// Where nobody says that it is UTF-8: chance could have made one such character, or two.
+const LEAST_GOOD: usize = 3;
 /// Detection needs no more than this to be sure.
 const DETECT: usize = 4 << 20;
 
@@ -40,7 +42,7 @@ pub(super) fn decode(bytes: &[u8], declared: Option<&str>) -> Result<Decoded, Ex
         return decode_form(bytes, form);
     }
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    let declared = declared.and_then(|label| Encoding::for_label_no_replacement(label.trim().as_bytes()));
+    let declared = declared.filter(|label| says_more_than_ascii(label)).and_then(encoding);
     if escapes_as_2022(bytes)
         && declared.is_none_or(|e| e.name() == "ISO-2022-JP")
         && let Some(text) = whole(encoding_rs::ISO_2022_JP, bytes)
@@ -58,11 +60,25 @@ pub(super) fn decode(bytes: &[u8], declared: Option<&str>) -> Result<Decoded, Ex
     {
         return Ok(done(text, encoding.name(), false));
     }
-    if let Some((text, lost)) = damaged_utf8(bytes) {
+    if let Some((text, lost)) = damaged_utf8(bytes, if declared == Some(UTF_8) { 1 } else { LEAST_GOOD }) {
         let notes = vec![format!("{lost} bytes that are not UTF-8 removed")];
         return Ok(Decoded { text, charset: "utf-8".to_owned(), guessed: false, notes });
     }
     detect(bytes)
+}
+
+/// Whether it can be decoded here by its name.
+pub(super) fn is_known(label: &str) -> bool {
+    encoding(label).is_some()
+}
+
+fn encoding(label: &str) -> Option<&'static Encoding> {
+    Encoding::for_label_no_replacement(label.trim().as_bytes())
+}
+
+/// ASCII is what programs declare that declare anything; of other bytes it says nothing.
+fn says_more_than_ascii(label: &str) -> bool {
+    !["us-ascii", "ascii"].iter().any(|ascii| label.trim().eq_ignore_ascii_case(ascii))
 }
 
 /// What the MIME type, the HTML or the XML says of the charset.
@@ -92,6 +108,12 @@ fn label_after(text: &str, key: &str) -> Option<String> {
     value.get(..end).filter(|label| !label.is_empty()).map(str::to_owned)
 }
 
+impl UnicodeForm {
+    pub fn has_mark(self) -> bool {
+        self.mark > 0
+    }
+}
+
 /// UTF-16 or UTF-32, by mark or by the places of NULs: text in one of them has NULs on one side of its units
 /// (even Chinese has line ends and spaces), data has them anywhere.
 pub(super) fn unicode_form(bytes: &[u8]) -> Option<UnicodeForm> {
@@ -111,11 +133,12 @@ pub(super) fn unicode_form(bytes: &[u8]) -> Option<UnicodeForm> {
     }
     let units = bytes.len() / 4;
     let most = |n: usize| units >= 2 && n * 10 >= units * 9;
+    let told = |unit, little| Some(UnicodeForm { unit, little, mark: 0 }).filter(|form| holds_text(bytes, *form));
     if bytes.len().is_multiple_of(4) && most(nuls[2]) && most(nuls[3]) && !most(nuls[0]) {
-        return form(Unit::Four, true, 0);
+        return told(Unit::Four, true);
     }
     if bytes.len().is_multiple_of(4) && most(nuls[0]) && most(nuls[1]) && !most(nuls[3]) {
-        return form(Unit::Four, false, 0);
+        return told(Unit::Four, false);
     }
     let (even, odd) = (nuls[0] + nuls[2], nuls[1] + nuls[3]);
     // One byte too many is a truncated copy.
@@ -133,9 +156,15 @@ pub(super) fn unicode_form(bytes: &[u8]) -> Option<UnicodeForm> {
     if even.min(odd) * 2 > even.max(odd) {
         return None;
     }
-    let candidate = UnicodeForm { unit: Unit::Two, little, mark: 0 };
-    let (text, lost) = units_to_text(bytes, candidate);
-    (lost <= usize::from(bytes.len() % 2 == 1) && reads_like_text(&text)).then_some(candidate)
+    told(Unit::Two, little)
+}
+
+/// Whether the units are characters of a text. Small numbers, such as a quiet sound is made of, have their NULs in the
+/// same places, and are control characters.
+fn holds_text(bytes: &[u8], form: UnicodeForm) -> bool {
+    let (text, lost) = units_to_text(bytes, form);
+    let controls = text.chars().filter(|c| c.is_control() && !c.is_whitespace()).count();
+    lost <= usize::from(bytes.len() % 2 == 1) && controls * 50 <= text.chars().count() && reads_like_text(&text)
 }
 
 fn decode_form(bytes: &[u8], form: UnicodeForm) -> Result<Decoded, ExtractError> {
@@ -187,9 +216,9 @@ fn units_to_text(bytes: &[u8], form: UnicodeForm) -> (String, usize) {
     (text, lost)
 }
 
-/// UTF-8 that was cut short or has a few foreign bytes: at least twenty multi-byte characters for each of them,
-/// or nothing wrong but an unfinished last character.
-fn damaged_utf8(bytes: &[u8]) -> Option<(String, usize)> {
+/// UTF-8 that was cut short or has foreign bytes. Its multi-byte characters hardly ever come about by chance, so more
+/// of them than foreign bytes are proof enough, and so is an unfinished last one with nothing else wrong.
+fn damaged_utf8(bytes: &[u8], least: usize) -> Option<(String, usize)> {
     let mut text = String::with_capacity(bytes.len());
     let (mut lost, mut good) = (0, 0);
     for chunk in bytes.utf8_chunks() {
@@ -198,7 +227,7 @@ fn damaged_utf8(bytes: &[u8]) -> Option<(String, usize)> {
         lost += chunk.invalid().len();
     }
     let cut_short = std::str::from_utf8(bytes).is_err_and(|e| e.error_len().is_none()) && good > 0;
-    (cut_short || good >= lost * 20).then_some((text, lost))
+    (cut_short || (good >= least && good > lost)).then_some((text, lost))
 }
 
 fn detect(bytes: &[u8]) -> Result<Decoded, ExtractError> {

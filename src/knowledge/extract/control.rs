@@ -4,6 +4,8 @@
 pub(super) fn is_blank(c: char) -> bool {
     c.is_whitespace()
         || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}' | '\u{AD}' | '\u{202A}'..='\u{202E}')
+        // Empty Braille and the fillers of Hangul and Mongolian.
+        || matches!(c, '\u{2800}' | '\u{3164}' | '\u{FFA0}' | '\u{115F}' | '\u{1160}' | '\u{180E}')
 }
 
 /// Removes what must reach neither a prompt nor a terminal. Typewriter overstrikes (`a BS a`, `_ BS a`) become
@@ -41,6 +43,8 @@ fn is_odd(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
         '\u{2028}' | '\u{2029}' | '\u{FEFF}' => true,
+        // Stands for what somebody could not decode.
+        '\u{FFFD}' => true,
         // Noncharacters are never text.
         '\u{FDD0}'..='\u{FDEF}' => true,
         _ => c.is_control() || u32::from(c) & 0xFFFE == 0xFFFE,

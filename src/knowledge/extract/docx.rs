@@ -82,10 +82,15 @@ fn notes(xml: &str, element: &str) -> Result<HashMap<String, String>, ExtractErr
                 current = Some((tag.get("id").unwrap_or_default(), String::new()))
             }
             Token::Open(tag) if SKIPPED.contains(&tag.name()) => tokens.skip()?,
-            Token::Open(tag) if tag.name() == "t" => {
-                let text = tokens.text()?;
+            Token::Open(tag) => {
+                let said = match tag.name() {
+                    "t" => tokens.text()?,
+                    "tab" | "ptab" | "br" | "cr" => " ".to_owned(),
+                    "noBreakHyphen" => "-".to_owned(),
+                    _ => continue,
+                };
                 if let Some((_, note)) = &mut current {
-                    note.push_str(&text);
+                    note.push_str(&said);
                 }
             }
             Token::Close(name) if name == "p" => {
@@ -95,7 +100,7 @@ fn notes(xml: &str, element: &str) -> Result<HashMap<String, String>, ExtractErr
             }
             Token::Close(name) if name == element => {
                 if let Some((id, note)) = current.take().filter(|(_, note)| !note.trim().is_empty()) {
-                    found.insert(id, note.trim().to_owned());
+                    found.insert(id, note.split_whitespace().collect::<Vec<_>>().join(" "));
                 }
             }
             _ => {}
@@ -369,4 +374,17 @@ fn add(cell: &mut String, text: &str) {
         cell.push('\n');
     }
     cell.push_str(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_note_stay_apart() {
+        let xml = "<footnotes><footnote id='2'><p><r><t>one</t><tab/><t>two</t><br/><t>th</t></r><r><t>ree</t></r></p>\
+                   <p><r><t>four</t><noBreakHyphen/><t>five</t></r></p></footnote></footnotes>";
+        let found = notes(xml, "footnote").unwrap();
+        assert_eq!(found.get("2").map(String::as_str), Some("one two three four-five"));
+    }
 }

@@ -1,15 +1,18 @@
 //! E-mail: who wrote to whom and when, what the message says, and its attachments as far as they can be read.
 
+mod parts;
+
 use super::limits::Budget;
 use super::{ExtractError, Form, Origin, RawDocument, html, read_part};
-use mail_parser::{Address, Message, MessageParser, MimeHeaders, PartType};
+use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
 
 pub(super) fn read(
     bytes: &[u8],
     budget: &Budget,
     notes: &mut Vec<String>,
 ) -> Result<(String, Option<String>), ExtractError> {
-    let message = MessageParser::default().parse(bytes);
+    let legible = parts::legible(bytes, notes);
+    let message = MessageParser::default().parse(legible.as_ref());
     let message = message.ok_or_else(|| ExtractError::Corrupt("it has no headers of an e-mail".to_owned()))?;
     let text = budget.inside(|| whole(&message, budget, notes))?;
     Ok((text, message.subject().map(one_line).filter(|subject| !subject.is_empty())))
@@ -26,22 +29,13 @@ fn whole(message: &Message<'_>, budget: &Budget, notes: &mut Vec<String>) -> Res
     }
     head.extend(message.date().map(|date| format!("Date: {}", date.to_rfc3339())));
     blocks.push(head.join("\n"));
-    // Both bodies say the same; the plain one needs no reading.
-    let has_text =
-        message.text_bodies().any(|part| matches!(&part.body, PartType::Text(text) if !text.trim().is_empty()));
-    if has_text {
-        for part in message.text_bodies() {
-            blocks.extend(match &part.body {
-                PartType::Text(text) => Some(text.replace("\r\n", "\n").trim().to_owned()),
-                _ => None,
-            });
-        }
-    } else {
-        for part in message.html_bodies() {
-            if let PartType::Html(page) = &part.body {
-                blocks.push(html::read(page, &mut Vec::new())?.0);
-            }
-        }
+    for part in bodies(message) {
+        let text = match &part.body {
+            PartType::Text(_) => parts::text(message, part, notes)?.replace("\r\n", "\n"),
+            PartType::Html(_) => html::read(&parts::text(message, part, notes)?, notes)?.0,
+            _ => continue,
+        };
+        blocks.push(text.trim().to_owned());
     }
     budget.check_entries(message.attachment_count())?;
     for (at, part) in message.attachments().enumerate() {
@@ -50,7 +44,7 @@ fn whole(message: &Message<'_>, budget: &Budget, notes: &mut Vec<String>) -> Res
             PartType::Message(inner) => {
                 budget.inside(|| whole(inner, budget, notes)).map(|text| (text, Form::Markdown))
             }
-            _ => attached(part.contents(), &name, budget, notes),
+            _ => attached(message, part, &name, budget, notes),
         };
         match found {
             Ok((text, Form::Code)) => blocks.push(format!("## {name}\n\n{}", fenced(&text))),
@@ -65,14 +59,27 @@ fn whole(message: &Message<'_>, budget: &Budget, notes: &mut Vec<String>) -> Res
     Ok(blocks.join("\n\n"))
 }
 
-/// An attachment's type is what its bytes and its name say.
+/// What the message says. Of what is there twice, plainly and as a page, the plain form, which needs no reading, unless
+/// one is empty. What has only one form is in both lists.
+fn bodies<'m>(message: &'m Message<'m>) -> Vec<&'m MessagePart<'m>> {
+    let says = |id: &u32| message.part(*id).and_then(MessagePart::text_contents).is_some_and(|t| !t.trim().is_empty());
+    let mut plain = message.text_body.iter().filter(|id| !message.html_body.contains(id)).peekable();
+    let is_plain = plain.peek().is_some() && plain.all(says);
+    let chosen = if is_plain { &message.text_body } else { &message.html_body };
+    chosen.iter().filter_map(|id| message.part(*id)).collect()
+}
+
+/// An attachment's type is what its bytes and its name say; a text may be declared to be one.
 fn attached(
-    bytes: &[u8],
+    message: &Message<'_>,
+    part: &MessagePart<'_>,
     name: &str,
     budget: &Budget,
     notes: &mut Vec<String>,
 ) -> Result<(String, Form), ExtractError> {
-    let raw = RawDocument { bytes, name, mime: None };
+    let bytes = parts::bytes(message, part);
+    let mime = parts::mime(part);
+    let raw = RawDocument { bytes: &bytes, name, mime: mime.as_deref() };
     let read = budget.inside(|| read_part(&raw, Origin::Document, budget))?;
     notes.extend(read.notes.into_iter().map(|note| format!("{name}: {note}")));
     Ok((read.text, read.kind.form()))

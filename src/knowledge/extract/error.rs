@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 pub enum ExtractError {
     #[error("the document has no text")]
     Empty,
+    #[error("there is no file in the archive")]
+    EmptyArchive,
+    #[error("the archive holds another file of this name, and only the last of them can be read")]
+    SameName,
     #[error("the content is binary ({0}), not text")]
     Binary(String),
     #[error(
@@ -50,12 +54,12 @@ impl ExtractError {
     /// The problem's stable `code`.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Empty => "empty_document",
+            Self::Empty | Self::EmptyArchive => "empty_document",
             Self::Binary(_) => "binary_content",
             Self::UnsupportedType(_) => "unsupported_type",
             Self::UnknownEncoding => "unknown_encoding",
             Self::TooDeep(_) | Self::TooNested(_) | Self::StackOverflow => "too_deep",
-            Self::Corrupt(_) => "corrupt_document",
+            Self::Corrupt(_) | Self::SameName => "corrupt_document",
             Self::Encrypted => "encrypted_document",
             Self::NoText { .. } => "no_text",
             Self::ExpandsTooFar(_) => "expands_too_far",

@@ -13,6 +13,7 @@ mod table;
 mod walk;
 
 pub use links::{Links, links};
+pub(super) use rules::is_element;
 
 use super::ExtractError;
 use html5ever::TokenizerResult;

@@ -1,45 +1,59 @@
 //! JSON as lines that name where each value stands: `address.city: London`. Elements of a list of objects are
 //! records, with an empty line between them, so that a chunk holds whole ones.
 
-use super::limits::Budget;
-use super::{ExtractError, text};
-use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
-use serde_json::Value;
-use std::fmt;
+mod values;
 
-/// What serde_json itself nests; deeper documents are refused.
+use super::limits::Budget;
+use super::{ExtractError, Kind, text};
+use serde::de::IgnoredAny;
+use serde_json::Deserializer;
+use values::{Next, Values};
+
+/// Deeper documents are refused.
 const MOST_LEVELS: usize = 128;
 
-pub(super) fn read(source: &str, budget: &Budget, notes: &mut Vec<String>) -> Result<String, ExtractError> {
-    let mut out = Lines { out: String::new(), budget, refused: None };
-    let mut reader = serde_json::Deserializer::from_str(source);
-    let done = Top(&mut out).deserialize(&mut reader).and_then(|()| reader.end());
-    match (done, out.refused.take()) {
-        (_, Some(refused)) => Err(refused),
-        (Err(error), None) if is_too_deep(&error) => Err(ExtractError::TooDeep(MOST_LEVELS)),
-        (Err(error), None) => {
+/// One document, or several after one another: then they are records.
+pub(super) fn read(source: &str, budget: &Budget, notes: &mut Vec<String>) -> Result<(String, Kind), ExtractError> {
+    let mut documents = 0usize;
+    for document in Deserializer::from_str(source).into_iter::<IgnoredAny>() {
+        if let Err(error) = document {
             notes.push(format!("it is not valid JSON ({error}) and was read as plain text"));
-            Ok(text::read(source.to_owned()))
+            return Ok((text::read(source.to_owned()), Kind::Json));
         }
-        (Ok(()), None) => Ok(out.finish(source)),
+        documents += 1;
     }
+    let mut out = Lines::new(budget);
+    let mut values = Values::of(source);
+    if documents > 1 {
+        while values.next() != Next::End {
+            out.record(&mut values, "")?;
+        }
+        return Ok((out.finish(source), Kind::Ndjson));
+    }
+    match values.next() {
+        Next::List => {
+            values.enter();
+            while values.more() {
+                out.record(&mut values, "")?;
+            }
+        }
+        Next::Object => out.fields(&mut values)?,
+        Next::Scalar => out.record(&mut values, "")?,
+        Next::End => {}
+    }
+    Ok((out.finish(source), Kind::Json))
 }
 
 /// One document a line. A line that is none stays as it is.
 pub(super) fn read_lines(source: &str, budget: &Budget, notes: &mut Vec<String>) -> Result<String, ExtractError> {
-    let mut out = Lines { out: String::new(), budget, refused: None };
+    let mut out = Lines::new(budget);
     let mut broken = 0usize;
     for line in source.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        match serde_json::from_str::<Value>(line) {
-            Ok(value) => out.record(&value),
-            Err(error) if is_too_deep(&error) => return Err(ExtractError::TooDeep(MOST_LEVELS)),
-            Err(_) => {
-                broken += 1;
-                out.paragraph(line);
-            }
-        }
-        if let Some(refused) = out.refused.take() {
-            return Err(refused);
+        if serde_json::from_str::<IgnoredAny>(line).is_ok() {
+            out.record(&mut Values::of(line), "")?;
+        } else {
+            broken += 1;
+            out.paragraph(line)?;
         }
     }
     if broken > 0 {
@@ -48,26 +62,43 @@ pub(super) fn read_lines(source: &str, budget: &Budget, notes: &mut Vec<String>)
     Ok(out.finish(source))
 }
 
-fn is_too_deep(error: &serde_json::Error) -> bool {
-    error.to_string().starts_with("recursion limit")
-}
-
 struct Lines<'b> {
     out: String,
     budget: &'b Budget,
-    refused: Option<ExtractError>,
 }
 
-impl Lines<'_> {
-    fn record(&mut self, value: &Value) {
-        let mut record = String::new();
-        flatten(value, &mut String::new(), &mut record);
-        self.paragraph(record.trim_end());
+impl<'b> Lines<'b> {
+    fn new(budget: &'b Budget) -> Self {
+        Self { out: String::new(), budget }
     }
 
-    fn paragraph(&mut self, text: &str) {
-        if text.is_empty() || self.refused.is_some() {
-            return;
+    fn record(&mut self, values: &mut Values<'_>, name: &str) -> Result<(), ExtractError> {
+        let mut record = Record::new(self.budget, name);
+        record.value(values, 1)?;
+        self.paragraph(record.out.trim_end())
+    }
+
+    /// A list of records inside a document is one of records, each below the list's name. The rest comes after them.
+    fn fields(&mut self, values: &mut Values<'_>) -> Result<(), ExtractError> {
+        let mut loose = Record::new(self.budget, "");
+        values.enter();
+        while values.more() {
+            let name = values.name();
+            if values.next() == Next::List && values.has_object() {
+                values.enter();
+                while values.more() {
+                    self.record(values, &name)?;
+                }
+            } else {
+                loose.field(&name, values, 1)?;
+            }
+        }
+        self.paragraph(loose.out.trim_end())
+    }
+
+    fn paragraph(&mut self, text: &str) -> Result<(), ExtractError> {
+        if text.is_empty() {
+            return Ok(());
         }
         if !self.out.is_empty() {
             // Single values of a list stand below each other.
@@ -75,7 +106,7 @@ impl Lines<'_> {
             self.out.push_str(if is_record { "\n\n" } else { "\n" });
         }
         self.out.push_str(text);
-        self.refused = self.budget.check_text(self.out.len()).err();
+        self.budget.check_text(self.out.len())
     }
 
     /// A document without any value is shown as it is written.
@@ -85,132 +116,75 @@ impl Lines<'_> {
 }
 
 /// Each value on a line, behind the names that lead to it.
-fn flatten(value: &Value, path: &mut String, out: &mut String) {
-    let (length, mut line) = (path.len(), |text: &str, path: &str| {
-        if !text.trim().is_empty() {
-            if !path.is_empty() {
-                out.push_str(path);
-                out.push_str(": ");
-            }
-            out.push_str(text);
-            out.push('\n');
-        }
-    });
-    match value {
-        Value::Null => {}
-        Value::Bool(flag) => line(&flag.to_string(), path),
-        Value::Number(number) => line(&number.to_string(), path),
-        Value::String(text) => line(text, path),
-        Value::Array(items) if items.iter().all(|item| !item.is_array() && !item.is_object()) => {
-            let items: Vec<String> = items.iter().map(scalar).filter(|text| !text.is_empty()).collect();
-            line(&items.join(", "), path);
-        }
-        Value::Array(items) => {
-            for (at, item) in items.iter().enumerate() {
-                path.push_str(&format!("[{at}]"));
-                flatten(item, path, out);
-                path.truncate(length);
-            }
-        }
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                path.push_str(name);
-                flatten(field, path, out);
-                path.truncate(length);
-            }
-        }
-    }
+struct Record<'b> {
+    out: String,
+    path: String,
+    budget: &'b Budget,
 }
 
-fn scalar(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// The whole document; of a list, one element at a time is held in memory.
-struct Top<'l, 'b>(&'l mut Lines<'b>);
-
-impl<'de> DeserializeSeed<'de> for Top<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Top<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("JSON")
+impl<'b> Record<'b> {
+    fn new(budget: &'b Budget, name: &str) -> Self {
+        Self { out: String::new(), path: name.to_owned(), budget }
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        while let Some(element) = elements.next_element::<Value>()? {
-            self.0.record(&element);
-            if self.0.refused.is_some() {
-                return Err(A::Error::custom("refused"));
-            }
+    fn value(&mut self, values: &mut Values<'_>, level: usize) -> Result<(), ExtractError> {
+        if level > MOST_LEVELS {
+            return Err(ExtractError::TooDeep(MOST_LEVELS));
         }
-        Ok(())
-    }
-
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        let (mut loose, mut path) = (String::new(), String::new());
-        while let Some((name, field)) = fields.next_entry::<String, Value>()? {
-            match &field {
-                // A list of records inside a document: as records, each below the list's name.
-                Value::Array(items) if items.iter().any(Value::is_object) => {
-                    for item in items {
-                        let mut record = String::new();
-                        flatten(item, &mut name.clone(), &mut record);
-                        self.0.paragraph(record.trim_end());
-                    }
-                }
-                other => {
-                    path.clear();
-                    path.push_str(&name);
-                    flatten(other, &mut path, &mut loose);
-                }
+        match values.next() {
+            Next::Scalar => {
+                let text = values.scalar();
+                self.line(&text)
             }
+            Next::List => {
+                if let Some(list) = values.scalars() {
+                    let list: Vec<_> = list.into_iter().filter(|text| !text.is_empty()).collect();
+                    return self.line(&list.join(", "));
+                }
+                values.enter();
+                let mut at = 0usize;
+                while values.more() {
+                    self.below(&format!("[{at}]"), values, level)?;
+                    at += 1;
+                }
+                Ok(())
+            }
+            Next::Object => {
+                values.enter();
+                while values.more() {
+                    let name = values.name();
+                    self.field(&name, values, level)?;
+                }
+                Ok(())
+            }
+            Next::End => Ok(()),
         }
-        self.0.paragraph(loose.trim_end());
+    }
+
+    fn field(&mut self, name: &str, values: &mut Values<'_>, level: usize) -> Result<(), ExtractError> {
+        let gap = if self.path.is_empty() { "" } else { "." };
+        self.below(&format!("{gap}{name}"), values, level)
+    }
+
+    fn below(&mut self, step: &str, values: &mut Values<'_>, level: usize) -> Result<(), ExtractError> {
+        let length = self.path.len();
+        self.path.push_str(step);
+        self.value(values, level + 1)?;
+        self.path.truncate(length);
         Ok(())
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.0.record(&value.into());
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.0.record(&value.into());
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.0.record(&value.into());
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        self.0.record(&value.into());
-        Ok(())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        self.0.record(&value.into());
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
+    fn line(&mut self, text: &str) -> Result<(), ExtractError> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        if !self.path.is_empty() {
+            self.out.push_str(&self.path);
+            self.out.push_str(": ");
+        }
+        self.out.push_str(text);
+        self.out.push('\n');
+        self.budget.check_text(self.out.len())
     }
 }
 
@@ -232,19 +206,33 @@ mod tests {
             ("[1,\"two\"]", "1\ntwo"),
             ("\"only\"", "only"),
             ("{}", "{}"),
+            (r#"{"rows": [1, {"a": "]}"}, [2]]}"#, "rows: 1\n\nrows.a: ]}\n\nrows: 2"),
+            // As they are written: no digit is lost, and no field.
+            (
+                "[{\"id\":12345678901234567890123456789,\"price\":1.10,\"far\":1E400,\"k\":\"one\",\"k\":\"two\"}]",
+                "id: 12345678901234567890123456789\nprice: 1.10\nfar: 1E400\nk: one\nk: two",
+            ),
+            // One after the other is as good as one a line.
+            ("{\"a\":1}\n{\"a\": 2}\n", "a: 1\n\na: 2"),
+            ("{\n \"a\":1\n}\n{\n \"a\": 2\n}", "a: 1\n\na: 2"),
         ] {
-            assert_eq!(read(source, &budget(), &mut Vec::new()).as_deref(), Ok(want), "{source}");
+            let found = read(source, &budget(), &mut Vec::new()).map(|(text, _)| text);
+            assert_eq!(found.as_deref(), Ok(want), "{source}");
         }
     }
 
     #[test]
     fn what_is_no_json_is_text_and_depth_ends() {
         let mut notes = Vec::new();
-        assert_eq!(read("{a: 1} // note", &budget(), &mut notes).as_deref(), Ok("{a: 1} // note"));
+        let found = read("{a: 1} // note", &budget(), &mut notes).unwrap();
+        assert_eq!(found, ("{a: 1} // note".to_owned(), Kind::Json));
         assert!(notes[0].contains("not valid JSON"), "{notes:?}");
         let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
         assert_eq!(read(&deep, &budget(), &mut notes).map_err(|e| e.code()), Err("too_deep"));
-        let lines = "{\"a\":1}\n\nbroken\n{\"b\":2}\n";
-        assert_eq!(read_lines(lines, &budget(), &mut notes).as_deref(), Ok("a: 1\nbroken\n\nb: 2"));
+        let deep = format!("{{\"a\":{}1{}}}", "{\"b\":".repeat(5000), "}".repeat(5000));
+        assert_eq!(read(&deep, &budget(), &mut notes).map_err(|e| e.code()), Err("too_deep"));
+        let lines = "{\"a\":1}\n\nbroken\n{\"b\":12345678901234567890123}\n";
+        let found = read_lines(lines, &budget(), &mut notes);
+        assert_eq!(found.as_deref(), Ok("a: 1\nbroken\n\nb: 12345678901234567890123"));
     }
 }

@@ -1,9 +1,12 @@
 //! Which family of formats a document belongs to. What the bytes say counts most: containers have their magic
-//! numbers, whatever they are called. Among texts the name, then the declared MIME type, then the beginning.
+//! numbers, and texts their marks, whatever they are called. Where they say nothing, the name, then the declared
+//! MIME type.
 
+mod marks;
 mod names;
 
 use super::RawDocument;
+use marks::{begins_as_html, begins_as_mail, begins_as_xml, begins_with_a_header, is_json};
 use names::by_name;
 use serde::{Deserialize, Serialize};
 
@@ -102,8 +105,21 @@ pub(super) fn of_document(raw: &RawDocument<'_>) -> Result<Kind, String> {
         {
             Ok(Kind::Html)
         }
-        Some(kind) => kind,
-        None => by_mime(raw.mime).unwrap_or_else(|| Ok(by_content(raw.bytes))),
+        Some(kind) => kind.map(|kind| in_truth(kind, raw.bytes)),
+        None => by_mime(raw.mime)
+            .map_or_else(|| Ok(by_content(raw.bytes)), |kind| kind.map(|kind| in_truth(kind, raw.bytes))),
+    }
+}
+
+/// What a text is that is called one of a kind. Source code may hold anything, so there the name counts.
+fn in_truth(called: Kind, bytes: &[u8]) -> Kind {
+    match called {
+        Kind::Text | Kind::Markdown | Kind::Csv | Kind::Json | Kind::Ndjson if begins_as_html(bytes) => Kind::Html,
+        Kind::Text if begins_as_xml(bytes) => Kind::Xml,
+        Kind::Text if begins_as_mail(bytes) => Kind::Email,
+        Kind::Text if is_json(bytes) => Kind::Json,
+        Kind::Email if !begins_with_a_header(bytes) => by_content(bytes),
+        other => other,
     }
 }
 
@@ -179,38 +195,15 @@ fn by_mime(mime: Option<&str>) -> Option<Result<Kind, String>> {
 }
 
 fn by_content(bytes: &[u8]) -> Kind {
-    let start = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start();
     if begins_as_html(bytes) {
         Kind::Html
-    } else if start.starts_with(b"<?xml") {
+    } else if begins_as_xml(bytes) {
         Kind::Xml
-    } else if start.starts_with(b"{\"") || start.starts_with(b"[{") {
+    } else if is_json(bytes) {
         Kind::Json
-    } else if begins_as_mail(start) {
+    } else if begins_as_mail(bytes) {
         Kind::Email
     } else {
         Kind::Text
     }
-}
-
-/// Headers that together only an e-mail has, before the first empty line.
-fn begins_as_mail(start: &[u8]) -> bool {
-    let head = String::from_utf8_lossy(start.get(..8192).unwrap_or(start)).to_ascii_lowercase();
-    let headers = head.split("\n\n").next().and_then(|h| h.split("\r\n\r\n").next()).unwrap_or_default();
-    let has = |name: &str| headers.lines().any(|line| line.starts_with(name));
-    has("from:") && (has("received:") || has("message-id:") || has("mime-version:"))
-}
-
-/// A doctype or an `<html`, `<head` or `<body` tag after white space and comments.
-pub(super) fn begins_as_html(bytes: &[u8]) -> bool {
-    // UTF-16 markup has a NUL beside every letter.
-    let head: Vec<u8> = bytes.iter().take(4096).copied().filter(|b| *b != 0 && *b < 0x80).collect();
-    let mut rest = head.trim_ascii_start();
-    while let Some(after) = rest.strip_prefix(b"<!--").or_else(|| rest.strip_prefix(b"<?xml")) {
-        let Some(end) = after.iter().position(|b| *b == b'>') else { return false };
-        rest = after.get(end + 1..).unwrap_or_default().trim_ascii_start();
-    }
-    [&b"<!doctype html"[..], b"<html", b"<head", b"<body"]
-        .iter()
-        .any(|tag| rest.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag)))
 }

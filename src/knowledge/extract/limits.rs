@@ -152,6 +152,9 @@ fn unreadable(error: std::io::Error) -> ExtractError {
     if why.contains("larger than its declared") {
         return ExtractError::ExpandsTooFar("a part of it unpacks to more than the archive says it does".to_owned());
     }
+    if why.to_ascii_lowercase().contains("not supported") {
+        return ExtractError::UnsupportedType(format!("a part that is packed like this ({why})"));
+    }
     ExtractError::Corrupt(format!("a part cannot be unpacked: {why}"))
 }
 

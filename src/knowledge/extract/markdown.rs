@@ -1,75 +1,33 @@
-//! Markdown: front matter gives the title and goes, comments and tags go, the text of raw HTML stays.
+//! Markdown: front matter gives the title and metadata and goes, comments and tags go, the text of raw HTML stays.
 //! What is inside code is left alone, because the same parser that chunks the text says what is code.
 
-use super::{ExtractError, html};
+use super::{ExtractError, front_matter, html};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use serde_json::{Map, Value};
 use std::ops::Range;
 
 /// The title is looked for in this many bytes.
 const TITLE_WITHIN: usize = 64 << 10;
 
-pub(super) fn read(text: &str, notes: &mut Vec<String>) -> Result<(String, Option<String>), ExtractError> {
-    let (front, body) = split_front_matter(text);
-    if front.is_some() {
-        notes.push("front matter left out".to_owned());
+/// A Markdown file, read.
+pub(super) struct Page {
+    pub text: String,
+    pub title: Option<String>,
+    /// From its front matter.
+    pub fields: Map<String, Value>,
+}
+
+pub(super) fn read(text: &str, notes: &mut Vec<String>) -> Result<Page, ExtractError> {
+    let (front, body) = front_matter::split(text);
+    let said = front.map(|front| front.read()).unwrap_or_default();
+    if !said.left_out.is_empty() {
+        notes.push(format!("too large for metadata and left out: {}", said.left_out.join(", ")));
     }
     let body = without_html(body)?;
     let start = body.find(|c: char| c != '\n').unwrap_or(body.len());
-    let body = body.get(start..).unwrap_or_default().trim_end().to_owned();
-    let title = front.and_then(title_in_front_matter).or_else(|| first_heading(&body));
-    Ok((body, title))
-}
-
-/// YAML between `---` lines or TOML between `+++` lines at the very start; the rest.
-fn split_front_matter(text: &str) -> (Option<&str>, &str) {
-    let whole = (None, text);
-    let Some((first, rest)) = text.split_once('\n') else { return whole };
-    let fence = first.trim_end();
-    if fence != "---" && fence != "+++" {
-        return whole;
-    }
-    let mut end = 0;
-    for line in rest.split_inclusive('\n') {
-        let bare = line.trim_end();
-        if bare == fence || (fence == "---" && bare == "...") {
-            return (rest.get(..end), rest.get(end + line.len()..).unwrap_or_default());
-        }
-        // A rule above a paragraph is not front matter: that has only keys, lists, comments and continuations.
-        let looks_like_data = bare.is_empty()
-            || line.starts_with([' ', '\t', '#', '-', ']', '}'])
-            || (fence == "+++" && line.starts_with('['))
-            || bare.split_once([':', '=']).is_some_and(|(key, _)| is_key(key.trim()));
-        if !looks_like_data {
-            return whole;
-        }
-        end += line.len();
-    }
-    whole
-}
-
-fn is_key(key: &str) -> bool {
-    !key.is_empty()
-        && key.chars().all(|c| c.is_alphanumeric() || "_-.\"'[] ".contains(c))
-        && key.split(' ').count() <= 3
-}
-
-fn title_in_front_matter(front: &str) -> Option<String> {
-    front.lines().find_map(|line| {
-        let (key, value) = line.split_once([':', '='])?;
-        if !key.trim().trim_matches('"').eq_ignore_ascii_case("title") || line.starts_with([' ', '\t']) {
-            return None;
-        }
-        let value = value.trim();
-        let quote = value.chars().next().filter(|c| *c == '"' || *c == '\'');
-        let value = match quote {
-            Some(quote) => {
-                value.get(1..).and_then(|rest| rest.rfind(quote).and_then(|end| rest.get(..end))).unwrap_or(value)
-            }
-            // A comment begins with a blank.
-            None => value.split(" #").next().unwrap_or(value).trim(),
-        };
-        (!value.is_empty() && !matches!(value, "|" | ">" | "|-" | ">-")).then(|| value.replace("\\\"", "\""))
-    })
+    let text = body.get(start..).unwrap_or_default().trim_end().to_owned();
+    let title = said.title.or_else(|| first_heading(&text));
+    Ok(Page { text, title, fields: said.fields })
 }
 
 /// The text of the first heading, its markup left out.
@@ -102,14 +60,18 @@ fn without_html(text: &str) -> Result<String, ExtractError> {
     for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
         match event {
             Event::Start(Tag::HtmlBlock) if range.start >= done => {
-                copy(&mut out, text, done..range.start);
                 let block = text.get(range.clone()).unwrap_or_default();
+                if is_placeholder(block.lines().next().unwrap_or_default().trim()) {
+                    continue;
+                }
+                copy(&mut out, text, done..range.start);
                 out.push_str(&block_text(block)?);
                 if block.ends_with('\n') {
                     out.push('\n');
                 }
                 done = range.end;
             }
+            Event::InlineHtml(tag) if hidden_until.is_none() && is_placeholder(&tag) => {}
             Event::InlineHtml(tag) if range.start >= done => {
                 match hidden_until.take() {
                     None => copy(&mut out, text, done..range.start),
@@ -136,6 +98,14 @@ fn without_html(text: &str) -> Result<String, ExtractError> {
     Ok(out)
 }
 
+/// `<your-name>`, `List<String>`: a word in angle brackets that HTML does not know is one for the reader.
+fn is_placeholder(tag: &str) -> bool {
+    let inside = tag.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+    let name = inside.map(|inside| inside.strip_prefix('/').unwrap_or(inside)).unwrap_or_default();
+    let is_word = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    is_word && !html::is_element(&name.to_ascii_lowercase())
+}
+
 fn copy(out: &mut String, text: &str, range: Range<usize>) {
     out.push_str(text.get(range).unwrap_or_default());
 }
@@ -159,8 +129,8 @@ mod tests {
     use super::*;
 
     fn check(input: &str, expected: &str, title: Option<&str>) {
-        let (text, found) = read(input, &mut Vec::new()).unwrap();
-        assert_eq!((text.as_str(), found.as_deref()), (expected, title), "{input:?}");
+        let found = read(input, &mut Vec::new()).unwrap();
+        assert_eq!((found.text.as_str(), found.title.as_deref()), (expected, title), "{input:?}");
     }
 
     #[test]
@@ -188,6 +158,12 @@ mod tests {
         check("<details>\n<summary>More</summary>\n\nHidden *text*\n\n</details>\n", "More\n\nHidden *text*", None);
         check("a<br>b <b>c</b> <script>no</script>d", "a b c d", None);
         check("`<b>` and\n\n```\n<!-- code -->\n```", "`<b>` and\n\n```\n<!-- code -->\n```", None);
+        check(
+            "run foo <file> as <your-name> with List<String>",
+            "run foo <file> as <your-name> with List<String>",
+            None,
+        );
+        check("<file>\n\nthen <b>", "<file>\n\nthen", None);
         check("see <https://example.org> now, 1 < 2", "see <https://example.org> now, 1 < 2", None);
         check("<table><tr><th>A<th>B<tr><td>1<td>2</table>\n", "| A | B |\n| --- | --- |\n| 1 | 2 |", None);
         check("start\n\n<!-- never closed\n\n# Title\n", "start\n\n never closed\n\n# Title", Some("Title"));

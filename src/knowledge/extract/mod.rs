@@ -8,12 +8,14 @@
 mod apart;
 mod archive;
 mod charset;
+mod chart;
 mod code;
 mod control;
 mod docx;
 mod email;
 mod epub;
 mod error;
+mod front_matter;
 mod grid;
 mod html;
 mod json;
@@ -70,14 +72,20 @@ pub struct Extracted {
     pub charset_guessed: bool,
     /// Where each page begins in the text; empty for formats without pages.
     pub pages: Vec<usize>,
+    /// What the document says of itself: a Markdown file's front matter.
+    pub fields: Map<String, Value>,
     /// What was mended or dropped, one sentence each, for the document's status.
     pub notes: Vec<String>,
 }
 
+/// Metadata that the reader gives, so that no document can claim it.
+const READERS_OWN: [&str; 4] = ["format", "charset", "charset_guessed", "pages"];
+
 impl Extracted {
-    /// What belongs into the document's metadata: `format`, `charset`, and `charset_guessed` where true.
+    /// What belongs into the document's metadata: its own fields, `format`, `charset`, `pages`, and `charset_guessed`
+    /// where true.
     pub fn metadata(&self) -> Map<String, Value> {
-        let mut out = Map::new();
+        let mut out = self.fields.clone();
         out.insert("format".into(), self.kind.name().into());
         if !self.charset.is_empty() {
             out.insert("charset".into(), self.charset.as_str().into());
@@ -100,6 +108,27 @@ pub fn extract(raw: &RawDocument<'_>) -> Result<Extracted, ExtractError> {
 /// Reads what was sent or fetched, in this process.
 fn read(raw: &RawDocument<'_>, origin: Origin, limits: Limits) -> Result<Extracted, ExtractError> {
     read_part(raw, origin, &Budget::new(limits, raw.bytes.len()))
+}
+
+/// Bytes in which a document says something of itself.
+const HEAD: usize = 64 << 10;
+
+/// The fields that reading the document would find, without reading all of it.
+pub fn fields(raw: &RawDocument<'_>) -> Map<String, Value> {
+    if kind_of(raw, Origin::Document) != Ok(Kind::Markdown) {
+        return Map::new();
+    }
+    let head = raw.bytes.get(..HEAD).unwrap_or(raw.bytes);
+    let Ok(decoded) = charset::decode(head, charset::declared(raw, Kind::Markdown).as_deref()) else {
+        return Map::new();
+    };
+    let text = control::clean(decoded.text, &mut 0);
+    front_matter::split(&text).0.map(|front| without_own(front.read().fields)).unwrap_or_default()
+}
+
+fn without_own(mut fields: Map<String, Value>) -> Map<String, Value> {
+    fields.retain(|key, _| !READERS_OWN.contains(&key.as_str()));
+    fields
 }
 
 /// Whether a file that begins with `raw.bytes` can be worth reading: not empty, not binary, not of a type that
@@ -139,6 +168,13 @@ struct Content {
     kind: Kind,
     /// Of pages.
     starts: Vec<usize>,
+    fields: Map<String, Value>,
+}
+
+impl Content {
+    fn new(text: String, title: Option<String>, kind: Kind) -> Self {
+        Self { text, title, kind, starts: Vec::new(), fields: Map::new() }
+    }
 }
 
 /// Reads a document, or one inside another, within what the budget has left.
@@ -149,12 +185,12 @@ fn read_part(raw: &RawDocument<'_>, origin: Origin, budget: &Budget) -> Result<E
     let content = match kind {
         Kind::Pdf => {
             let pages = pdf::read(raw.bytes, budget, &mut notes)?;
-            Content { text: pages.text, title: pages.title, kind, starts: pages.starts }
+            Content { starts: pages.starts, ..Content::new(pages.text, pages.title, kind) }
         }
         Kind::Zip | Kind::Docx | Kind::Xlsx | Kind::Pptx | Kind::Epub => office::read(raw.bytes, budget, &mut notes)?,
         Kind::Email => {
             let (text, title) = email::read(raw.bytes, budget, &mut notes)?;
-            Content { text, title, kind, starts: Vec::new() }
+            Content::new(text, title, kind)
         }
         _ => {
             let declared = charset::declared(raw, kind);
@@ -164,7 +200,7 @@ fn read_part(raw: &RawDocument<'_>, origin: Origin, budget: &Budget) -> Result<E
             text_content(control::clean(decoded.text, &mut removed), kind, budget, &mut notes)?
         }
     };
-    let Content { text, title, kind, starts: pages } = content;
+    let Content { text, title, kind, starts: pages, fields } = content;
     // A character reference (`&#1;`) can name what the bytes did not hold.
     let text = control::clean(text, &mut removed);
     let title = title.map(|title| control::clean(title, &mut removed));
@@ -174,20 +210,25 @@ fn read_part(raw: &RawDocument<'_>, origin: Origin, budget: &Budget) -> Result<E
     if text.chars().all(control::is_blank) {
         return Err(ExtractError::Empty);
     }
-    Ok(Extracted { text, title, kind, charset, charset_guessed, pages, notes })
+    Ok(Extracted { text, title, kind, charset, charset_guessed, pages, fields: without_own(fields), notes })
 }
 
 fn text_content(clean: String, kind: Kind, budget: &Budget, notes: &mut Vec<String>) -> Result<Content, ExtractError> {
-    let plain = |text| (text::read(text), None);
     let (text, title) = match kind {
-        Kind::Markdown => markdown::read(&clean, notes)?,
+        Kind::Markdown => {
+            let page = markdown::read(&clean, notes)?;
+            return Ok(Content { fields: page.fields, ..Content::new(page.text, page.title, kind) });
+        }
         Kind::Html => html::read(&clean, notes)?,
         Kind::Code => (code::read(clean), None),
-        Kind::Csv => (rows::read(&clean, budget)?, None),
-        Kind::Json => (json::read(&clean, budget, notes)?, None),
+        Kind::Csv => (rows::read(&clean, budget, notes)?, None),
+        Kind::Json => {
+            let (text, kind) = json::read(&clean, budget, notes)?;
+            return Ok(Content::new(text, None, kind));
+        }
         Kind::Ndjson => (json::read_lines(&clean, budget, notes)?, None),
         Kind::Xml => xml::read(&clean, budget, notes)?,
-        _ => plain(clean),
+        _ => (text::read(clean), None),
     };
-    Ok(Content { text, title, kind, starts: Vec::new() })
+    Ok(Content::new(text, title, kind))
 }

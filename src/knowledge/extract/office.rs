@@ -17,7 +17,7 @@ pub(super) fn read(bytes: &[u8], budget: &Budget, notes: &mut Vec<String>) -> Re
         _ => return Err(ExtractError::UnsupportedType("an archive in this place".to_owned())),
     };
     budget.check_text(text.len())?;
-    Ok(Content { text, title, kind, starts: Vec::new() })
+    Ok(Content::new(text, title, kind))
 }
 
 /// The kind, and the name of the part that an office file begins with.

@@ -1,5 +1,8 @@
 //! PDF: the text of each page in reading order, and where each page begins. Pages without text are told; a file
-//! that has none at all, or only page numbers, is a scan, and refused as one.
+//! that has none at all, or only page numbers and what is stamped on every page, is a scan, and refused as one.
+
+mod fonts;
+mod scan;
 
 use super::limits::Budget;
 use super::{ExtractError, control};
@@ -14,23 +17,20 @@ pub(super) struct Pages {
     pub starts: Vec<usize>,
 }
 
-/// Words that may stand beside a page's number.
-const FURNITURE: &[&str] =
-    &["page", "pages", "seite", "seiten", "pagina", "página", "p", "s", "of", "von", "de", "sur", "di"];
 /// Of a page's characters, the share that may be unreadable (1 of 5).
 const GARBLED: usize = 5;
 
 pub(super) fn read(bytes: &[u8], budget: &Budget, notes: &mut Vec<String>) -> Result<Pages, ExtractError> {
-    let document = PdfDocument::from_bytes(bytes.to_vec()).map_err(damaged)?;
+    let document = PdfDocument::from_bytes(unturned(bytes)).map_err(damaged)?;
     // Without the right password pages are silently empty.
     if document.is_encrypted() && !document.authenticate(b"").map_err(damaged)? {
         return Err(ExtractError::Encrypted);
     }
     let count = document.page_count().map_err(damaged)?;
     budget.check_pages(count)?;
-    let mut pages = Pages { text: String::new(), title: title(&document), starts: Vec::with_capacity(count) };
-    let (mut blank, mut unreadable, mut garbled) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut removed, mut has_words) = (0, false);
+    let mut texts = Vec::with_capacity(count);
+    let (mut unreadable, mut garbled, mut lossy, mut nameless) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut removed, mut size) = (0, 0);
     for page in 0..count {
         let found = match document.extract_text(page) {
             Ok(found) => found,
@@ -43,39 +43,69 @@ pub(super) fn read(bytes: &[u8], budget: &Budget, notes: &mut Vec<String>) -> Re
         let lost = found.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
         if lost > 0 && lost * GARBLED > found.chars().filter(|c| !c.is_whitespace()).count() {
             garbled.push(page + 1);
+        } else if lost > 0 {
+            lossy.push(page + 1);
+        }
+        if fonts::are_nameless(&document, page) {
+            nameless.push(page + 1);
         }
         let found = control::clean(found.replace([char::REPLACEMENT_CHARACTER, '\u{AD}'], ""), &mut removed);
         let found = tidy(&found);
-        if !found.is_empty() && !pages.text.is_empty() {
-            pages.text.push_str("\n\n");
-        }
-        pages.starts.push(pages.text.len());
-        pages.text.push_str(&found);
-        let said = says_something(&found);
-        has_words |= said;
-        if !said && unreadable.last() != Some(&(page + 1)) {
-            blank.push(page + 1);
-        }
-        budget.check_text(pages.text.len())?;
+        size += found.len();
+        budget.check_text(size)?;
+        texts.push(found);
     }
     if unreadable.len() == count && count > 0 {
         return Err(ExtractError::Corrupt("none of its pages can be read".to_owned()));
     }
-    if !has_words {
-        return Err(ExtractError::NoText { pages: count });
+    let mut scanned = scan::Scanned::of(&document, &texts);
+    if scanned.blank.len() == count {
+        // The password may have been the wrong one after all.
+        let is_locked = document.is_encrypted() && size == 0;
+        return Err(if is_locked { ExtractError::Encrypted } else { ExtractError::NoText { pages: count } });
+    }
+    scanned.blank.retain(|page| !unreadable.contains(page));
+    let mut pages = Pages { text: String::with_capacity(size), title: title(&document), starts: Vec::new() };
+    for text in &texts {
+        if !text.is_empty() && !pages.text.is_empty() {
+            pages.text.push_str("\n\n");
+        }
+        pages.starts.push(pages.text.len());
+        pages.text.push_str(text);
     }
     let mut note = |pages: &[usize], what: &str| {
         if !pages.is_empty() {
             notes.push(format!("{} {what}", ranges(pages)));
         }
     };
-    note(&blank, "no text (probably scanned: run OCR over the file to have them found)");
+    note(&scanned.blank, "no text (probably scanned: run OCR over the file to have them found)");
+    note(&scanned.nearly, "a picture with few words beside it (if it is a scan, run OCR over the file)");
     note(&unreadable, "damage, and were left out");
+    note(&lossy, "some characters that could not be read; they were left out");
+    note(&nameless, "a font that does not tell which characters it shows: what is written in it may be wrong");
     note(&garbled, "characters whose meaning the file does not tell; they were left out");
     if removed > 0 {
         notes.push(format!("{removed} control characters removed"));
     }
     Ok(pages)
+}
+
+/// The file with its pages as they were drawn. How a page is turned to be looked at changes nothing about what it says,
+/// and its lines are put in order by the direction in which they were written.
+fn unturned(bytes: &[u8]) -> Vec<u8> {
+    const TURN: &[u8] = b"/Rotate";
+    let mut out = bytes.to_vec();
+    for at in memchr::memmem::find_iter(bytes, TURN) {
+        let after = out.get_mut(at + TURN.len()..).unwrap_or_default();
+        let blanks = after.iter().take_while(|b| b.is_ascii_whitespace()).count();
+        let angle = after.get_mut(blanks..).unwrap_or_default();
+        let digits = angle.iter().take_while(|b| b.is_ascii_digit()).count();
+        if let Some(angle) = angle.get_mut(..digits).filter(|angle| matches!(&**angle, b"90" | b"180" | b"270")) {
+            // As many bytes as before: the file's table of contents counts them.
+            angle.fill(b'0');
+        }
+    }
+    out
 }
 
 /// `pages 2-4 have`, `page 7 has`.
@@ -108,18 +138,6 @@ fn tidy(page: &str) -> String {
         }
     }
     out.trim_matches('\n').trim_end().to_owned()
-}
-
-/// Whether a page has more on it than its number.
-fn says_something(page: &str) -> bool {
-    page.split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .any(|word| !(is_number(word) || FURNITURE.contains(&word.to_lowercase().as_str())))
-}
-
-fn is_number(word: &str) -> bool {
-    word.chars().all(char::is_numeric)
-        || word.chars().all(|c| matches!(c, 'i' | 'v' | 'x' | 'l' | 'I' | 'V' | 'X' | 'L'))
 }
 
 /// The title in the file's description, unless it is what some program named its own file.
@@ -168,17 +186,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_numbers_say_nothing() {
-        for (page, says) in [
-            ("Page 1 of 2", false),
-            ("- 17 -", false),
-            ("Seite iv", false),
-            ("", false),
-            ("Berth 4", true),
-            ("Page of facts", true),
-        ] {
-            assert_eq!(says_something(page), says, "{page}");
-        }
+    fn pages_are_not_turned() {
+        let turned = b"<< /Rotate 90 >> << /Rotate\n270>> /Rotate 5 0 R /Rotate 0 /Rotate";
+        assert_eq!(unturned(turned), b"<< /Rotate 00 >> << /Rotate\n000>> /Rotate 5 0 R /Rotate 0 /Rotate");
     }
 
     #[test]

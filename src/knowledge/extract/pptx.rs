@@ -1,8 +1,9 @@
-//! Presentations: each slide under a heading with its number and title, then its text, its tables and the
-//! speaker's notes. Slide numbers, dates and footers are furniture.
+//! Presentations: each slide under a heading with its number and title, then its text, its tables, its charts and
+//! the speaker's notes. Slide numbers, dates and footers are furniture.
 
 use super::ExtractError;
 use super::archive::Archive;
+use super::chart;
 use super::grid::{Grid, plain};
 use super::markup::{Token, Tokens};
 
@@ -34,7 +35,14 @@ pub(super) fn read(archive: &mut Archive<'_>, main: &str) -> Result<(String, Opt
         first_title = first_title.or(slide.title);
         let mut blocks = vec![heading];
         blocks.extend(slide.blocks);
-        if let Some(path) = archive.relations(path)?.of_kind("notesSlide").map(str::to_owned)
+        let relations = archive.relations(path)?;
+        for chart in relations.all_of_kind("chart") {
+            if let Some(xml) = archive.xml(&chart)? {
+                let text = chart::read(&xml)?;
+                blocks.extend((!text.is_empty()).then(|| format!("Chart:\n\n{text}")));
+            }
+        }
+        if let Some(path) = relations.of_kind("notesSlide").map(str::to_owned)
             && let Some(xml) = archive.xml(&path)?
         {
             let notes = shapes(&xml)?.blocks.join("\n\n");

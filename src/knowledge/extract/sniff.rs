@@ -59,8 +59,8 @@ fn is_container(mime: &str) -> bool {
 /// True for more NULs and control characters (white space, ESC, BS and FF aside) than a text can have picked up
 /// by accident; with a magic number one is enough.
 fn looks_binary(bytes: &[u8], magic: bool) -> bool {
-    if charset::unicode_form(bytes).is_some() {
-        return false;
+    if let Some(form) = charset::unicode_form(bytes) {
+        return magic && !form.has_mark();
     }
     let nuls = memchr::memchr_iter(0, bytes).count();
     let controls = bytes.iter().filter(|b| matches!(b, 0x01..=0x07 | 0x0E..=0x1A | 0x1C..=0x1F | 0x7F)).count();

@@ -106,6 +106,17 @@ fn handed_files_tell_their_charset_and_title() {
     assert_eq!(charset("shift_jis.txt"), ("shift_jis".into(), true));
     assert_eq!(charset("gb18030.txt"), ("gbk".into(), true));
     assert_eq!(charset("latin1_meta.html"), ("windows-1252".into(), false));
+    let siren = read_file("front_matter.md").unwrap().metadata();
+    assert_eq!((&siren["tags"], &siren["draft"]), (&serde_json::json!(["alarm", "night"]), &false.into()));
+    // What the reader finds out is not for a document to say, and the beginning alone says the same.
+    let text = b"---\nlang: de\nformat: spoof\ncharset_guessed: true\n---\nText";
+    let raw = RawDocument { bytes: text, name: "a.md", mime: None };
+    assert_eq!(Value::Object(fields(&raw)), serde_json::json!({"lang": "de"}));
+    let found = extract(&raw).unwrap();
+    assert_eq!(
+        Value::Object(found.metadata()),
+        serde_json::json!({"lang": "de", "format": "markdown", "charset": "utf-8"})
+    );
     let title = |name| read_file(name).unwrap().title;
     assert_eq!(title("front_matter.md").as_deref(), Some("Siren policy"));
     assert_eq!(title("setext_and_html.md").as_deref(), Some("Main title"));
@@ -142,6 +153,10 @@ fn more_binaries_and_empties_are_refused() {
     let noise: Vec<u8> = (0..4096u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let elf = [b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".as_slice(), &noise].concat();
     let gzip = [b"\x1f\x8b\x08\0\0\0\0\0\0\x03".as_slice(), &noise].concat();
+    // Small numbers look like UTF-16 and UTF-32 from afar.
+    let quiet: Vec<u8> = (0..2000i16).flat_map(|i| (i * 7 % 90 - 20).to_le_bytes()).collect();
+    let wave = [b"RIFF\x84\x0f\0\0WAVEfmt ".as_slice(), &quiet].concat();
+    let numbers: Vec<u8> = (0..1000u32).flat_map(|i| (i * 7 % 120).to_le_bytes()).collect();
     let cases: &[(&[u8], &str, &str)] = &[
         (b"", "a.txt", "empty_document"),
         (b"\xEF\xBB\xBF", "a.md", "empty_document"),
@@ -150,6 +165,8 @@ fn more_binaries_and_empties_are_refused() {
         (b"<!-- nothing -->", "a.md", "empty_document"),
         (b"---\ntitle: x\n---\n", "a.md", "empty_document"),
         (&[0; 64], "a.txt", "binary_content"),
+        (&wave, "a.txt", "binary_content"),
+        (&numbers, "a.dat", "binary_content"),
         (&noise, "a.txt", "binary_content"),
         (&elf, "a.rs", "binary_content"),
         (&gzip, "a.txt", "unsupported_type"),
@@ -280,6 +297,13 @@ fn damaged_and_misdeclared_utf8_is_mended() {
     let found = read_bytes(&cut, "a.txt").unwrap();
     assert_eq!((found.text.as_str(), found.charset.as_str()), (text, "utf-8"));
     assert_eq!(found.notes, ["1 bytes that are not UTF-8 removed"]);
+    // One wrong byte does not make another language of it, nor do a few right ones make UTF-8 of Latin-1.
+    for stray in [&b"\x80"[..], b"\xE9", b"\xFF"] {
+        let found = read_bytes(&["Größe für Öl".as_bytes(), stray, b" Ende."].concat(), "a.txt").unwrap();
+        assert_eq!((found.text.as_str(), found.charset.as_str()), ("Größe für Öl Ende.", "utf-8"));
+    }
+    let declared = RawDocument { bytes: b"K\xC3\xB6ln\xE9", name: "a.txt", mime: Some("text/plain; charset=utf-8") };
+    assert_eq!(extract(&declared).unwrap().text, "Köln");
     let wrong =
         extract(&RawDocument { bytes: text.as_bytes(), name: "a.txt", mime: Some("text/plain; charset=iso-8859-1") })
             .unwrap();
@@ -299,6 +323,26 @@ fn kinds_follow_name_type_and_content() {
     assert_eq!(kind("notes.txt", Some("text/html"), b"<html><p>x"), Ok(Kind::Html));
     assert_eq!(kind("notes.md", Some("text/html"), b"# x"), Ok(Kind::Markdown));
     assert_eq!(kind("notes.xyz", None, b"x"), Ok(Kind::Text));
+    // A text is what it is, not what it is called; code may hold anything.
+    for (name, bytes, want) in [
+        ("a.txt", "<!doctype html><script>var SCRIPTWORD</script><p>x", Kind::Html),
+        ("a.md", "<html><body><p>x</body></html>", Kind::Html),
+        ("a.json", "<!DOCTYPE html><p>x", Kind::Html),
+        ("a.php", "<!DOCTYPE html><p>x", Kind::Code),
+        ("a.txt", "<header>no page</header>", Kind::Text),
+        ("a.txt", "<?xml version='1.0'?><a>x</a>", Kind::Xml),
+        ("a.log", "{\"a\":1}\n{\"a\":2}\n", Kind::Ndjson),
+        ("a.txt", "[{\"a\":1}]", Kind::Json),
+        ("a.txt", "{\"a\":1} and more", Kind::Text),
+        ("a", "{\"a\":1} and more", Kind::Text),
+        ("a.json", "{\"a\":1}\n{\"a\":2}\n", Kind::Ndjson),
+        ("a.txt", "From: a@b\nMime-Version: 1.0\n\nx", Kind::Email),
+        ("a.txt", "He said\nFrom: a@b\nMime-Version: 1.0\n\nx", Kind::Text),
+        ("a.eml", "From: a@b\n\nx", Kind::Email),
+        ("a.eml", "no headers, only words\n\nx", Kind::Text),
+    ] {
+        assert_eq!(kind(name, None, bytes.as_bytes()), Ok(want), "{name} {bytes}");
+    }
     let page = |bytes: &[u8], mime, url| {
         read(&RawDocument { bytes, name: url, mime }, Origin::Page, Limits::default()).map(|e| e.kind)
     };

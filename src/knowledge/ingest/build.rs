@@ -6,6 +6,7 @@ use super::super::chunker::{ChunkError, ChunkOptions, Chunker};
 use super::super::error::KnowledgeError;
 use super::super::extract::{Extracted, Origin, RawDocument};
 use super::super::keyword::{self, Keywords};
+use super::super::watch::WATCHED;
 use super::super::{Embedder, Priority};
 use super::attempt::Attempt;
 use super::slice::{self, Embedded, Piece, Slice, Subject, Target};
@@ -327,6 +328,8 @@ impl Ingest {
 /// What the document will be shown as: what the client said, else what the document says of itself.
 fn description(task: &Task, read: &Read) -> Description {
     let mut metadata = read.metadata.clone();
+    // Which folder a document follows is not for the document to say.
+    metadata.remove(WATCHED);
     metadata.extend(task.metadata.clone());
     let named = read.title.clone().filter(|title| !title.trim().is_empty());
     Description {

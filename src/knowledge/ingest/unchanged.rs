@@ -3,13 +3,14 @@
 
 use super::super::Scope;
 use super::super::error::KnowledgeError;
+use super::super::extract::{self, RawDocument};
 use super::super::watch::WATCHED;
 use super::{Ingest, IngestOutcome, Task};
 use crate::storage::collections;
 use crate::storage::documents::{self, Description, DocumentStatus, StoredDocument};
 
 /// What is added to the metadata on the way in; the rest is the client's.
-pub(super) const READERS_OWN: [&str; 4] = ["format", "charset", "charset_guessed", WATCHED];
+pub(super) const READERS_OWN: [&str; 5] = ["format", "charset", "charset_guessed", "pages", WATCHED];
 
 impl Ingest {
     /// The outcome if these bytes are what is live.
@@ -48,7 +49,10 @@ impl Ingest {
 /// given stays; a life that grows by less than a day is left as it is.
 fn renewed(task: &Task, stored: &Description) -> Description {
     let own = stored.metadata.iter().filter(|(key, _)| READERS_OWN.contains(&key.as_str()));
-    let mut metadata: serde_json::Map<_, _> = own.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let raw = RawDocument { bytes: &task.content, name: &task.uri, mime: task.mime.as_deref() };
+    let mut metadata = extract::fields(&raw);
+    metadata.remove(WATCHED);
+    metadata.extend(own.map(|(key, value)| (key.clone(), value.clone())));
     metadata.extend(task.metadata.clone());
     if task.metadata.is_empty() {
         // Nothing is said of it now: what was said before, or changed since, stays.

@@ -103,7 +103,11 @@ async fn handed_files_are_ready_with_their_text() {
     let latin = get(&service, &format!("{DOCUMENTS}/{}", ready(&service, "latin1.txt").await)).await;
     assert_eq!(latin["metadata"]["charset_guessed"], true, "{latin}");
     let matter = get(&service, &format!("{DOCUMENTS}/{}", ready(&service, "front_matter.md").await)).await;
-    assert_eq!(matter["title"], "Siren policy", "{matter}");
+    assert_eq!((&matter["title"], &matter["metadata"]["draft"]), (&json!("Siren policy"), &json!(false)), "{matter}");
+    let tagged = json!({"query": "sirens", "filter": {"must": [{"key": "metadata.tags", "match": "night"}]}});
+    let path = "/api/v1/collections/default/search";
+    let found: Value = service.post(path, &tagged).send().await.unwrap().json().await.unwrap();
+    assert_eq!((&found["hits"][0]["uri"], found["hits"].as_array().unwrap().len()), (&json!("front_matter.md"), 1));
     let sparse = chunks(&service, &ready(&service, "sparse_corner.xlsx").await).await;
     assert!(sparse.len() < 5, "{sparse:?}");
 }

@@ -24,6 +24,8 @@ pub(super) enum Form {
 /// Where in the page a block stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
+    /// In a menu, footer or banner.
+    Furniture,
     /// In a page's header or aside.
     Doubtful,
     #[default]
@@ -45,18 +47,18 @@ const MAIN_SHARE: usize = 4;
 const LINK_TENTHS: usize = 9;
 
 /// The page's content: the text of `main` or of the articles where they hold a good part of it, else all but the
-/// doubtful blocks; without the link lists around it. A page of which little would be left is kept whole.
+/// doubtful blocks and the furniture; without the link lists around it. A page that is nothing else is kept whole.
 pub(super) fn choose(blocks: Vec<Block>) -> Chosen {
     let total: usize = blocks.iter().map(|b| b.chars).sum();
     let kept = |keep: &dyn Fn(&Block) -> bool| blocks.iter().filter(|b| keep(b)).map(|b| b.chars).sum::<usize>();
     let page = kept(&|b| b.place > Place::Doubtful);
-    let place = [Place::Main, Place::Article, Place::Page]
+    let place = [Place::Main, Place::Article, Place::Page, Place::Doubtful]
         .into_iter()
         .find(|place| {
             let inside = kept(&|b| b.place >= *place);
             inside > 0 && inside * MAIN_SHARE >= page
         })
-        .unwrap_or(Place::Doubtful);
+        .unwrap_or(Place::Furniture);
     let is_link_list = |b: &Block| {
         b.place < Place::Article
             && matches!(b.form, Form::Paragraph | Form::Item)

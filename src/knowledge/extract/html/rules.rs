@@ -1,6 +1,6 @@
 //! What an element is to a reader: kept, dropped, or doubtful; which tags close which.
 
-use super::page::{Block, Place};
+use super::page::{Block, Form, Place};
 use html5ever::tokenizer::Tag;
 use html5ever::tokenizer::states::RawKind;
 
@@ -17,6 +17,8 @@ pub(super) enum Role {
     Article,
     /// A page's header or aside: shown only where there is nothing better.
     Doubtful,
+    /// A page's menus and footer: shown where there is nothing at all.
+    Furniture,
     Heading(u8),
     Pre,
     List {
@@ -35,9 +37,8 @@ pub(super) fn role(name: &str) -> Role {
     match name {
         "script" | "style" | "noscript" | "template" | "svg" | "iframe" | "canvas" | "audio" | "video" | "embed"
         | "applet" => Role::Drop,
-        "nav" | "footer" | "select" | "button" | "textarea" | "datalist" | "menu" | "del" | "rt" | "rp" | "title" => {
-            Role::Drop
-        }
+        "select" | "button" | "textarea" | "datalist" | "del" | "rt" | "rp" | "title" => Role::Drop,
+        "nav" | "footer" | "menu" => Role::Furniture,
         "annotation" | "annotation-xml" | "noframes" | "noembed" => Role::Drop,
         "main" => Role::Main,
         "article" => Role::Article,
@@ -67,6 +68,16 @@ pub(super) fn role(name: &str) -> Role {
 /// Elements that are part of a line, shown or not: their end tags do not reach through blocks.
 pub(super) fn is_phrasing(name: &str, role: Role) -> bool {
     matches!(role, Role::Inline | Role::Link) || matches!(name, "del" | "rt" | "rp")
+}
+
+/// Elements that are only part of a line.
+const PHRASES: &str = "a abbr acronym b bdi bdo big blink cite code colgroup data dfn em font i img input ins kbd label map mark \
+     marquee math meter nobr object output picture progress q ruby s samp slot small span strike strong sub sup svg \
+     time tt u var";
+
+/// Whether HTML knows an element of this name, in lower case.
+pub(in super::super) fn is_element(name: &str) -> bool {
+    role(name) != Role::Inline || is_void(name) || raw_kind(name).is_some() || PHRASES.split(' ').any(|one| one == name)
 }
 
 /// Elements without content.
@@ -111,15 +122,21 @@ pub(super) fn closes_paragraph(role: Role, name: &str) -> bool {
             Role::Main
             | Role::Article
             | Role::Doubtful
+            | Role::Furniture
             | Role::Heading(_)
             | Role::Pre
             | Role::List { .. }
             | Role::Item
             | Role::Table => true,
             Role::Block => !matches!(name, "caption" | "thead" | "tbody" | "tfoot" | "legend" | "option" | "optgroup"),
-            Role::Drop => matches!(name, "nav" | "footer" | "menu"),
-            Role::Inline | Role::Link | Role::Row | Role::Cell { .. } => false,
+            Role::Drop | Role::Inline | Role::Link | Role::Row | Role::Cell { .. } => false,
         }
+}
+
+/// A start tag that no button or list of choices holds: one that was not closed ends there.
+pub(super) fn closes_control(role: Role, name: &str) -> bool {
+    matches!(role, Role::Main | Role::Article | Role::Heading(_) | Role::List { .. } | Role::Table)
+        || matches!(name, "p" | "section")
 }
 
 /// The open elements that a start tag ends, and the ones at which the search for them stops.
@@ -135,7 +152,7 @@ pub(super) fn implied_ends(name: &str) -> Option<(&'static [&'static str], &'sta
     })
 }
 
-/// Hidden by attribute, inline style or one of the usual classes, or no part of the page's text by its ARIA role.
+/// Hidden by attribute, inline style or one of the usual classes.
 pub(super) fn is_hidden(tag: &Tag, name: &str) -> bool {
     tag.attrs.iter().any(|attribute| {
         let value = attribute.value.trim();
@@ -143,24 +160,9 @@ pub(super) fn is_hidden(tag: &Tag, name: &str) -> bool {
             "hidden" => !value.eq_ignore_ascii_case("until-found"),
             "aria-hidden" => value.eq_ignore_ascii_case("true"),
             "style" => value.split(';').any(hides),
-            "role" => {
-                let role = value.to_ascii_lowercase();
-                matches!(
-                    role.as_str(),
-                    "navigation"
-                        | "contentinfo"
-                        | "search"
-                        | "dialog"
-                        | "alertdialog"
-                        | "menu"
-                        | "menubar"
-                        | "toolbar"
-                        | "tablist"
-                )
-            }
             _ => false,
         }
-    }) || classes(tag).any(|class| matches!(class, "sr-only" | "visually-hidden" | "screen-reader-text"))
+    }) || tokens(tag, "class").any(|class| matches!(class, "sr-only" | "visually-hidden" | "screen-reader-text"))
         || (name == "dialog" && !tag.attrs.iter().any(|a| &*a.name.local == "open"))
 }
 
@@ -171,14 +173,28 @@ fn hides(declaration: &str) -> bool {
     is("display", "none") || is("visibility", "hidden") || is("visibility", "collapse")
 }
 
-/// ARIA roles of a page's header and aside.
-pub(super) fn is_doubtful(tag: &Tag) -> bool {
-    tag.attrs.iter().any(|a| &*a.name.local == "role" && matches!(a.value.trim(), "banner" | "complementary"))
+/// What an element's ARIA role makes of it.
+pub(super) fn aria_role(tag: &Tag) -> Option<Role> {
+    const FURNITURE: &[&str] =
+        &["navigation", "contentinfo", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar", "tablist"];
+    let role = tag.attrs.iter().find(|a| &*a.name.local == "role")?.value.trim().to_ascii_lowercase();
+    match role.as_str() {
+        "banner" | "complementary" => Some(Role::Doubtful),
+        role if FURNITURE.contains(&role) => Some(Role::Furniture),
+        _ => None,
+    }
 }
 
 /// Page furniture by its class or id. It is a suspicion only: an article may well be about cookies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Suspicion {
+pub(super) struct Suspicion {
+    of: Suspected,
+    /// Only a section's id says so, and that may be the anchor of its heading.
+    is_anchor: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Suspected {
     /// Cookie banners, footers, pop-ups.
     Banner,
     /// Menus, share bars.
@@ -192,11 +208,13 @@ impl Suspicion {
         const BANNER_CHARS: usize = 1500;
         let chars: usize = inside.iter().map(|b| b.chars).sum();
         let link_chars: usize = inside.iter().map(|b| b.link_chars).sum();
-        let is_content = |b: &Block| b.place >= Place::Article || b.text.starts_with("# ");
+        let is_content = |b: &Block| {
+            b.place >= Place::Article || b.text.starts_with("# ") || (self.is_anchor && b.form == Form::Heading)
+        };
         !inside.iter().any(is_content)
-            && match self {
-                Self::Banner => chars <= BANNER_CHARS,
-                Self::Links => link_chars * 2 > chars,
+            && match self.of {
+                Suspected::Banner => chars <= BANNER_CHARS,
+                Suspected::Links => link_chars * 2 > chars,
             }
     }
 }
@@ -245,22 +263,24 @@ pub(super) fn suspicion(tag: &Tag) -> Option<Suspicion> {
         "topbar",
         "header",
     ];
-    let mut found = None;
-    for token in classes(tag) {
-        for word in words(token) {
-            if BANNERS.contains(&word.as_str()) {
-                return Some(Suspicion::Banner);
-            }
-            if LINKS.contains(&word.as_str()) {
-                found = Some(Suspicion::Links);
-            }
+    let of = |attribute: &str| {
+        let words: Vec<String> = tokens(tag, attribute).flat_map(words).collect();
+        let any = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+        match (any(BANNERS), any(LINKS)) {
+            (true, _) => Some(Suspected::Banner),
+            (false, true) => Some(Suspected::Links),
+            (false, false) => None,
         }
+    };
+    match (of("class"), of("id")) {
+        (None, None) => None,
+        (None, Some(of)) => Some(Suspicion { of, is_anchor: &*tag.name == "section" }),
+        (Some(Suspected::Links), Some(of)) | (Some(of), _) => Some(Suspicion { of, is_anchor: false }),
     }
-    found
 }
 
-fn classes(tag: &Tag) -> impl Iterator<Item = &str> {
-    let named = tag.attrs.iter().filter(|a| matches!(&*a.name.local, "class" | "id"));
+fn tokens<'t>(tag: &'t Tag, attribute: &'t str) -> impl Iterator<Item = &'t str> {
+    let named = tag.attrs.iter().filter(move |a| &*a.name.local == attribute);
     named.flat_map(|a| a.value.split_ascii_whitespace().take(32))
 }
 

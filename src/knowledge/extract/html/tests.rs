@@ -69,7 +69,16 @@ fn page_furniture_is_dropped() {
         ("<article><header><h1>T</h1></header>text</article>", "# T\n\ntext"),
         ("<p>other other</p><main>The main text.</main>", "The main text."),
         ("<div class=nav-menu><a>a</a> <a>b</a></div><div class=menu>Soup 4, bread 1.</div>", "Soup 4, bread 1."),
+        // Page furniture that was not closed does not take the page with it.
+        ("<nav><a>Home</a> <div><p>Body text that goes on for a while.", "Body text that goes on for a while."),
+        ("<h1>T</h1><p>Click <button>Buy<p>Body text.</p>", "# T\n\nClick\n\nBody text."),
+        ("<p>All of the page.</p><footer>Imprint", "All of the page."),
+        ("<table><tr><td>a<nav>N</nav><td>b<tr><td>1<td>2</table>", "| a | b |\n| --- | --- |\n| 1 | 2 |"),
+        // A section's id is the anchor of its heading.
+        ("<p>x</p><section id=consent><h2>Consent</h2><p>In writing.</p></section>", "x\n\n## Consent\n\nIn writing."),
+        ("<p>x</p><section id=consent><p>Accept all.</p></section>", "x"),
         // Nothing but furniture: better that than nothing.
+        ("<nav>only</nav>", "only"),
         ("<header>only</header>", "only"),
         ("<ul><li><a>index</a><li><a>of links</a></ul>", "- index\n- of links"),
     ];
@@ -77,6 +86,18 @@ fn page_furniture_is_dropped() {
         check(html, expected);
     }
     check(&format!("<body class=cookie><div class=cookie-recipes><p>{long}</p></div>"), long.trim());
+}
+
+/// What is left out is told, whichever way it was recognized.
+#[test]
+fn what_is_left_out_is_counted() {
+    for html in ["<nav>12345</nav><p>x", "<div class=cookie>12345</div><p>x", "<p>x</p><footer>12345</footer>"] {
+        let mut notes = Vec::new();
+        read(html, &mut notes).unwrap();
+        assert_eq!(notes, ["5 characters of navigation and other page furniture left out"], "{html}");
+    }
+    let all = "<aside>note</aside><nav>toc</nav><div class=cookie>c</div><footer>f</footer>";
+    assert_eq!(fragment(all).as_deref(), Ok("note\n\ntoc\n\nc\n\nf"));
 }
 
 #[test]

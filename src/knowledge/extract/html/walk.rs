@@ -1,9 +1,11 @@
 //! The stream of tags to blocks. Keeps a stack of open elements, as a browser does, but no tree.
 //! Invariant: work per tag is bounded (searches down the stack end after [`SEARCH`] elements).
 
+mod text;
+
 use super::super::ExtractError;
-use super::line::{self, Line};
-use super::page::{Block, Form, Place};
+use super::line::Line;
+use super::page::{Block, Place};
 use super::rules::{self, Role, Suspicion};
 use super::table::{Cell, MOST_COLUMNS, MOST_ROWS, TableFrame};
 use html5ever::tokenizer::{Tag, TagKind, Token, TokenSink, TokenSinkResult};
@@ -17,8 +19,6 @@ const MOST_OPEN: usize = 65_536;
 const SEARCH: usize = 512;
 /// Tables in tables beyond this are read as blocks.
 const MOST_TABLES: usize = 16;
-/// List markers are indented for this many levels.
-const MOST_INDENT: usize = 8;
 
 /// What a page held.
 pub(super) struct Walked {
@@ -44,10 +44,12 @@ struct Open {
     role: Role,
     /// Starts a part in which nothing is shown.
     drops: bool,
-    /// Why this element may be page furniture, and the blocks there were when it began.
-    suspect: Option<(Suspicion, usize)>,
-    /// Blocks there were when a table cell began; its spans.
-    cell: Option<(usize, usize, usize)>,
+    /// Why this element may be page furniture.
+    suspect: Option<Suspicion>,
+    /// Blocks there were when it began.
+    from: usize,
+    /// A table cell's spans.
+    cell: Option<(usize, usize)>,
     /// The element's number among the list items of its list.
     number: usize,
 }
@@ -63,6 +65,7 @@ struct State {
     main: usize,
     article: usize,
     doubtful: usize,
+    furniture: usize,
     links: usize,
     pres: usize,
     lists: usize,
@@ -90,8 +93,20 @@ impl Walk {
 
     pub fn finish(self) -> Walked {
         let mut state = self.state.into_inner();
+        let unclosed = state.open.iter().find(|open| open.role == Role::Furniture);
+        let unclosed = unclosed.map(|open| (open.from, &*open.name == "footer"));
         state.pop_to(0);
         state.flush();
+        if let Some((from, is_footer)) = unclosed {
+            let from = from.min(state.blocks.len());
+            let (before, after) = state.blocks.split_at_mut(from);
+            let chars = |blocks: &[Block]| blocks.iter().map(|b| b.chars).sum::<usize>();
+            // A menu that never ends was not closed where it should have been: what follows it is the page. A footer
+            // may just be the end of it.
+            if !is_footer || chars(&*after) > chars(&*before) {
+                after.iter_mut().for_each(|block| block.place = block.place.max(Place::Page));
+            }
+        }
         Walked { blocks: state.blocks, title: state.title }
     }
 }
@@ -128,8 +143,8 @@ impl State {
             return TokenSinkResult::Continue;
         }
         let mut role = rules::role(name);
-        if matches!(role, Role::Block | Role::Inline) && rules::is_doubtful(tag) {
-            role = Role::Doubtful;
+        if matches!(role, Role::Block | Role::Inline | Role::Doubtful) {
+            role = rules::aria_role(tag).unwrap_or(role);
         }
         // Rows outside of a table, and tables that are nested too deep, are just blocks.
         let is_flat = match role {
@@ -150,6 +165,9 @@ impl State {
             && self.open.last().is_some_and(|open| matches!(open.role, Role::Heading(_)))
         {
             self.pop_to(self.open.len() - 1);
+        }
+        if rules::closes_control(role, name) {
+            self.close_first(&["button", "select", "datalist"], &["table"]);
         }
         if let Some((names, stops)) = rules::implied_ends(name) {
             self.close_first(names, stops);
@@ -178,15 +196,16 @@ impl State {
         let shown = self.dropping == 0 && !drops;
         let may_be_furniture =
             !is_root && matches!(role, Role::Block | Role::Doubtful | Role::List { .. } | Role::Item | Role::Table);
-        let suspect =
-            if shown && may_be_furniture { rules::suspicion(tag) } else { None }.map(|why| (why, self.blocks.len()));
-        let mut open = Open { name: tag.name.clone(), role, drops, suspect, cell: None, number: 0 };
+        let suspect = if shown && may_be_furniture { rules::suspicion(tag) } else { None };
+        let from = self.blocks.len();
+        let mut open = Open { name: tag.name.clone(), role, drops, suspect, from, cell: None, number: 0 };
         self.dropping += usize::from(drops);
         self.in_title = name == "title" && !self.title_done && !self.is_open(&local_name!("svg"));
         match role {
             Role::Main => self.main += 1,
             Role::Article => self.article += 1,
             Role::Doubtful => self.doubtful += 1,
+            Role::Furniture => self.furniture += 1,
             Role::Link => self.links += 1,
             Role::Pre => self.pres += 1,
             Role::List { .. } => self.lists += 1,
@@ -207,7 +226,7 @@ impl State {
                     let value = tag.attrs.iter().find(|a| &*a.name.local == key);
                     value.and_then(|a| a.value.trim().parse::<usize>().ok()).unwrap_or(1).clamp(1, most)
                 };
-                open.cell = Some((self.blocks.len(), span("colspan", MOST_COLUMNS), span("rowspan", MOST_ROWS)));
+                open.cell = Some((span("colspan", MOST_COLUMNS), span("rowspan", MOST_ROWS)));
             }
             Role::Inline | Role::Block | Role::Drop | Role::Item => {}
         }
@@ -278,6 +297,7 @@ impl State {
             Role::Main => self.main -= 1,
             Role::Article => self.article -= 1,
             Role::Doubtful => self.doubtful -= 1,
+            Role::Furniture => self.furniture -= 1,
             Role::Link => self.links -= 1,
             Role::Pre => self.pres -= 1,
             Role::List { .. } => self.lists -= 1,
@@ -290,8 +310,11 @@ impl State {
                 }
             }
             Role::Cell { header } => {
-                if let (Some((from, columns, rows)), Some((table, _))) = (open.cell, self.tables.last_mut()) {
-                    let blocks = self.blocks.split_off(from.min(self.blocks.len()));
+                if let (Some((columns, rows)), Some((table, _))) = (open.cell, self.tables.last_mut()) {
+                    let inside = self.blocks.split_off(open.from.min(self.blocks.len()));
+                    // Furniture is no part of a row.
+                    let (aside, blocks) = inside.into_iter().partition(|block| block.place == Place::Furniture);
+                    self.blocks.extend::<Vec<Block>>(aside);
                     table.cell(Cell { blocks, header, columns, rows });
                 }
             }
@@ -303,87 +326,15 @@ impl State {
             }
             Role::Inline | Role::Block | Role::Row => {}
         }
-        if let Some((why, from)) = open.suspect {
-            let inside = self.blocks.get(from..).unwrap_or_default();
+        if let Some(why) = open.suspect {
+            let inside = self.blocks.get_mut(open.from..).unwrap_or_default();
             if why.holds(inside) {
-                self.blocks.truncate(from);
+                inside.iter_mut().for_each(|block| block.place = Place::Furniture);
             }
         }
     }
 
     fn is_open(&self, name: &LocalName) -> bool {
         self.counts.get(name).is_some_and(|count| *count > 0)
-    }
-
-    fn void(&mut self, name: &str) {
-        if self.dropping > 0 {
-            return;
-        }
-        match name {
-            "br" => self.line.end(self.pres > 0),
-            "hr" => {
-                self.close_first(&["p"], &["button", "td", "th", "table", "caption"]);
-                self.flush();
-            }
-            _ => {}
-        }
-    }
-
-    fn text(&mut self, text: &str) {
-        if self.in_title {
-            self.title.push_str(text);
-        }
-        if self.dropping > 0 {
-            return;
-        }
-        self.line.push(text, self.pres > 0, self.links > 0);
-    }
-
-    fn place(&self) -> Place {
-        if self.main > 0 {
-            Place::Main
-        } else if self.article > 0 {
-            Place::Article
-        } else if self.doubtful > 0 {
-            Place::Doubtful
-        } else {
-            Place::Page
-        }
-    }
-
-    fn item_marker(&mut self) -> String {
-        let list = self.open.iter_mut().rev().take(SEARCH).find(|open| matches!(open.role, Role::List { .. }));
-        match list {
-            Some(list) if list.role == (Role::List { ordered: true }) => {
-                list.number += 1;
-                format!("{}. ", list.number)
-            }
-            _ => "- ".to_owned(),
-        }
-    }
-
-    /// Makes a block of the text since the last one.
-    fn flush(&mut self) {
-        let (line, link_chars) = self.line.take();
-        let text = if self.pres > 0 { line.trim_matches('\n') } else { line.trim() };
-        if text.trim().is_empty() {
-            return;
-        }
-        let chars = text.chars().count();
-        let (form, text) = match (self.heading, self.pres > 0) {
-            (_, true) => (Form::Pre, line::fenced(text)),
-            (Some(level), false) => {
-                let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-                (Form::Heading, format!("{} {line}", "#".repeat(usize::from(level))))
-            }
-            (None, false) if self.lists > 0 => {
-                let indent = "  ".repeat((self.lists - 1).min(MOST_INDENT));
-                let marker = self.marker.take().unwrap_or_else(|| "  ".to_owned());
-                (Form::Item, format!("{indent}{marker}{}", text.replace('\n', &format!("\n{indent}  "))))
-            }
-            (None, false) => (Form::Paragraph, text.to_owned()),
-        };
-        let place = self.place();
-        self.blocks.push(Block { text, form, place, chars, link_chars });
     }
 }

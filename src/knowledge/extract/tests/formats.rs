@@ -122,6 +122,42 @@ fn mail_says_who_and_what_and_brings_its_attachments() {
     assert_eq!(read_bytes(mail.as_bytes(), "a").map(|e| e.kind), Ok(Kind::Email));
 }
 
+/// No body is lost, and none is decoded by a charset that it does not have.
+#[test]
+fn mail_bodies_are_whole_and_rightly_decoded() {
+    let two = |kind: &str, plain: &str, html: &str, more: &str| {
+        format!(
+            "From: a@b\nContent-Type: multipart/{kind}; boundary=b\n\n--b\nContent-Type: text/plain\n\n{plain}\n--b\n\
+             Content-Type: text/html\n\n{html}\n{more}--b--\n"
+        )
+    };
+    let plain = |kind: &str, body: &[u8]| [format!("From: a@b\n{kind}\n\n").as_bytes(), body].concat();
+    let footer = "--b\nContent-Type: text/plain\n\nlist footer\n";
+    let base64 = "Content-Type: text/plain\nContent-Transfer-Encoding: base64";
+    for (mail, text) in [
+        (two("mixed", "see below", "<p>the page</p>", "").into_bytes(), "see below\n\nthe page"),
+        (two("mixed", "", "<p>the page</p>", footer).into_bytes(), "the page\n\nlist footer"),
+        (two("alternative", "once", "<p>twice</p>", "").into_bytes(), "once"),
+        (two("alternative", " ", "<p>the page</p>", "").into_bytes(), "the page"),
+        (plain("Content-Type: text/plain", b"Gr\xFC\xDFe aus K\xF6ln, M\xFCnchen"), "Grüße aus Köln, München"),
+        (plain("Content-Type: text/plain; charset=us-ascii", "Größe".as_bytes()), "Größe"),
+        (plain("Content-Type: text/plain; charset=iso-8859-1", "Größe".as_bytes()), "Größe"),
+        (plain("Content-Type: text/plain; charset=iso-8859-1", b"Gr\xF6\xDFe"), "Größe"),
+        (plain("Content-Type: text/plain; charset=utf-7", b"Gr+APYA3w-e"), "Größe"),
+        (plain("Content-Type: text/html", b"<meta charset=iso-8859-1><p>Gr\xF6\xDFe"), "Größe"),
+        (plain(base64, b"R3L832UgYXVzIEv2bG4sIE38bmNoZW4=\n"), "Grüße aus Köln, München"),
+    ] {
+        let found = read_bytes(&mail, "a.eml").unwrap();
+        let want = format!("From: a@b\n\n{text}");
+        assert_eq!(found.text, want, "{}", String::from_utf8_lossy(&mail));
+    }
+    let attached = [two("mixed", "x", "y", "").trim_end_matches("--b--\n").as_bytes(),
+        b"--b\nContent-Type: text/plain; name=n.txt\nContent-Disposition: attachment\n\nDie K\xF6ln Gr\xF6\xDFe\n--b--\n"].concat();
+    assert!(read_bytes(&attached, "a.eml").unwrap().text.ends_with("## n.txt\n\nDie Köln Größe"));
+    let subject = read_bytes(b"Subject: Gr\xF6\xDFe f\xFCr \xD6l\nFrom: a@b\n\nx", "a.eml").unwrap();
+    assert_eq!(subject.title.as_deref(), Some("Größe für Öl"));
+}
+
 #[test]
 fn a_book_is_read_in_the_order_of_its_chapters() {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
@@ -133,7 +169,11 @@ fn a_book_is_read_in_the_order_of_its_chapters() {
             "<package><metadata><dc:title>The Lock</dc:title></metadata><manifest><item id='b' href='two.xhtml'/>\
              <item id='a' href='ch%201.xhtml'/></manifest><spine><itemref idref='a'/><itemref idref='b'/></spine></package>",
         ),
-        ("OEBPS/two.xhtml", "<html><body><h1>Two</h1><p>The gate closes.</p></body></html>"),
+        (
+            "OEBPS/two.xhtml",
+            "<html><body><section><header><h1>Two</h1></header><p>The gate closes.</p><aside>A note.</aside></section></body></html>",
+        ),
+        ("META-INF/encryption.xml", "<encryption><CipherReference URI='OEBPS/xhtml/fonts/a.otf'/></encryption>"),
         ("OEBPS/ch 1.xhtml", "<html><body><h1>One</h1><p>The gate opens.</p></body></html>"),
     ] {
         zip.start_file(name, SimpleFileOptions::default()).unwrap();
@@ -141,6 +181,6 @@ fn a_book_is_read_in_the_order_of_its_chapters() {
     }
     let book = zip.finish().unwrap().into_inner();
     let found = read_bytes(&book, "book.epub").unwrap();
-    assert_eq!(found.text, "# One\n\nThe gate opens.\n\n# Two\n\nThe gate closes.");
+    assert_eq!(found.text, "# One\n\nThe gate opens.\n\n# Two\n\nThe gate closes.\n\nA note.");
     assert_eq!((found.kind, found.title.as_deref()), (Kind::Epub, Some("The Lock")));
 }
