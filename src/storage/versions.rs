@@ -9,6 +9,7 @@ use super::documents::DocumentKey;
 use super::{StorageError, tombstones};
 use jiff::Timestamp;
 use sqlx::QueryBuilder;
+use std::ops::Range;
 use uuid::Uuid;
 
 /// A version without its text.
@@ -73,6 +74,22 @@ pub async fn content(db: &Db, key: &DocumentKey, version: i64) -> Result<Option<
         .bind(version)
         .fetch_optional(db.readers())
         .await?)
+}
+
+/// A piece of the text of one version, in bytes; `None` where that is gone, or has no such piece.
+pub async fn span(db: &Db, key: &DocumentKey, version: i64, bytes: Range<u64>) -> Result<Option<String>, StorageError> {
+    let piece: Option<Vec<u8>> = sqlx::query_scalar(
+        "SELECT substr(CAST(content AS BLOB), $4, $5) FROM versions WHERE collection = $1 AND document_id = $2 \
+         AND version = $3",
+    )
+    .bind(&key.collection)
+    .bind(&key.id)
+    .bind(version)
+    .bind(bigint(bytes.start + 1))
+    .bind(bigint(bytes.end - bytes.start))
+    .fetch_optional(db.readers())
+    .await?;
+    Ok(piece.and_then(|piece| String::from_utf8(piece).ok()))
 }
 
 /// Of these points those that a search at `at` would have shown to everybody: of the version that was live then.

@@ -96,7 +96,9 @@ async fn modes_filters_and_limits() {
     assert!(grown.text.contains(&small.text) && grown.text.len() > small.text.len());
     let key = tailrace::storage::documents::DocumentKey { collection: "default".to_owned(), id: small.document_id };
     let content = tailrace::storage::documents::content(&world.db, &key).await.unwrap().unwrap();
-    assert_eq!(&content[small.start as usize..small.end as usize], small.text);
+    for hit in [(small.start, small.end, &small.text), (grown.start, grown.end, &grown.text)] {
+        assert_eq!(&content[hit.0 as usize..hit.1 as usize], hit.2);
+    }
     for (query, collection, code) in [(" ", "default", "bad_search"), ("x", "nowhere", "unknown_collection")] {
         let refused = world.retrieve.search(&SearchRequest::new(collection, query, 1)).await.unwrap_err();
         assert_eq!(refused.code(), code);
