@@ -25,7 +25,7 @@ TRIES = 5
 
 
 def files_below(root: Path):
-    """Each file with its URI, in NFC: the folder's name and the path below it. Hidden files are left out."""
+    """Each file with its URI, in NFC: the folder's name and the path below it. Hidden files and links are left out."""
     if root.is_file():
         plain = not root.is_absolute() and ".." not in root.parts
         uri = root.as_posix() if plain else f"{root.resolve().parent.name}/{root.name}"
@@ -34,7 +34,8 @@ def files_below(root: Path):
     name = root.resolve().name
     for path in sorted(root.rglob("*")):
         below = path.relative_to(root)
-        if path.is_file() and not any(part.startswith(".") for part in below.parts):
+        linked = any((root / part).is_symlink() for part in [below, *below.parents][:-1])
+        if path.is_file() and not linked and not any(part.startswith(".") for part in below.parts):
             yield path, unicodedata.normalize("NFC", f"{name}/{below.as_posix()}")
 
 
@@ -65,7 +66,8 @@ class Server:
     def send(self, collection: str, path: Path, uri: str):
         """Sends one file as multipart; the answer's one document."""
         border = uuid.uuid4().hex
-        name = "".join(c if c.isprintable() and c != '"' else "_" for c in uri)
+        # A quote ends the name unless it stands behind a backslash, as curl sends it.
+        name = "".join(c if c.isprintable() else "_" for c in uri).replace('"', '\\"')
         head = f'--{border}\r\ncontent-disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
         body = head.encode() + path.read_bytes() + f"\r\n--{border}--\r\n".encode()
         route = f"/api/v1/collections/{urllib.parse.quote(collection, safe='')}/documents"

@@ -108,7 +108,7 @@ impl<'a> Report<'a> {
         let value = json!({
             "ingested": self.ingested, "chunks": self.chunks, "unchanged": self.unchanged,
             "failed": pairs(&self.failed, "error"), "notes": pairs(&self.notes, "note"),
-            "skipped": self.skipped.iter().map(|s| json!({"path": s.path, "why": s.why.to_string()})).collect::<Vec<_>>(),
+            "skipped": self.skipped.iter().map(|s| json!({"path": s.path.to_string_lossy(), "why": s.why.to_string()})).collect::<Vec<_>>(),
             "took_ms": u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
         self.output.result(&value, &lines.join("\n"));

@@ -35,6 +35,18 @@ async fn what_could_not_be_done_ends_with_1_and_says_what() {
     }
 }
 
+/// It is passed over, like whatever else cannot be read.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_name_that_is_no_utf_8_does_not_end_the_command() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("good.md"), "# Otter\n\nThe otter swims.").unwrap();
+    std::fs::write(folder.path().join(std::ffi::OsStr::from_bytes(b"gr\xfcn.txt")), "x").unwrap();
+    let (ended, said) = run(&["ingest", "--json", folder.path().to_str().unwrap()], Stdio::piped()).await;
+    assert_eq!(ended, Some(0), "{said}");
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_result_that_cannot_be_written_is_no_success() {
