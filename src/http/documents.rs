@@ -114,7 +114,9 @@ impl From<StoredDocument> for DocumentWire {
 impl DocumentWire {
     /// With what its newest job says.
     fn with(mut self, job: Option<&Job>) -> Self {
-        if let Some(job) = job.filter(|_| self.status != DocumentStatus::Indexed.as_str()) {
+        // What builds a document again is no job, and one that has ended says nothing of it.
+        let is_about = |job: &&Job| !job.status.has_ended() || self.status == DocumentStatus::Failed.as_str();
+        if let Some(job) = job.filter(|_| self.status != DocumentStatus::Indexed.as_str()).filter(is_about) {
             // While the job runs it knows better than the row.
             if !job.status.has_ended() {
                 self.status = job.status.as_str();
@@ -283,7 +285,12 @@ async fn reindex(
     Path((collection, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let key = load(&app, &caller, collection, id).await?.key;
-    let done = app.ingest.rebuild_document(&key).await?;
+    let stopping = app.shutdown.token();
+    let done = tokio::select! {
+        done = app.ingest.rebuild_document(&key) => done,
+        // It may take minutes, and changes nothing until it is done.
+        () = stopping.cancelled() => Err(KnowledgeError::Stopping),
+    }?;
     Ok(Json(json!({
         "document_id": done.document_id,
         "version": done.version,
@@ -352,10 +359,16 @@ impl From<LiveChunk> for ChunkWire {
     }
 }
 
+/// Chunks are those of the live version.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoParams {}
+
 async fn list_chunks(
     State(app): State<AppState>,
     caller: Caller,
     Path((collection, id)): Path<(String, String)>,
+    QueryOf(NoParams {}): QueryOf<NoParams>,
 ) -> Result<Json<Value>, Problem> {
     let key = load(&app, &caller, collection, id).await?.key;
     let found = chunks::of_document(&app.base.db, &key, 0, u32::MAX).await?;

@@ -151,6 +151,10 @@ async fn cancel(State(app): State<AppState>, caller: Caller, Path(id): Path<Stri
 async fn retry(State(app): State<AppState>, caller: Caller, Path(id): Path<String>) -> Result<Response, Problem> {
     let job = load(&app, &caller, &id).await?;
     let conflict = |code, detail: String| Err(Problem::new(StatusCode::CONFLICT, code, detail));
+    if job.kind == "reindex" && job.status.has_ended() {
+        let begin = format!("`POST /api/v1/collections/{}/reindex`", job.collection);
+        return conflict("job_not_retried", format!("a re-index is begun again with {begin}"));
+    }
     match app.ingest.retry_job(job.id).await? {
         Retried::Yes => {}
         Retried::Unknown => return Err(Problem::not_found("job", &id)),

@@ -94,6 +94,7 @@ impl From<KnowledgeError> for Problem {
             | KnowledgeError::OtherModel { .. }
             | KnowledgeError::NotIndexed(_)
             | KnowledgeError::NotAFinding(_)
+            | KnowledgeError::Busy(_)
             | KnowledgeError::Overtaken
             | KnowledgeError::Cancelled
             | KnowledgeError::DefaultStays => StatusCode::CONFLICT,

@@ -21,6 +21,8 @@ pub enum KnowledgeError {
     BadId,
     #[error("document `{0}` has no version that can be found yet")]
     NotIndexed(String),
+    #[error("document `{0}` is being ingested: try again when its job has ended")]
+    Busy(String),
     #[error("document `{0}` is in the collection already: only what one conversation has found can be kept")]
     NotAFinding(String),
     #[error("embedding model `{asked}` does not run here; there are: {running} (`embedding.model`, `embedding.more`)")]
@@ -54,7 +56,7 @@ pub enum KnowledgeError {
     BadSearch(&'static str),
     #[error("the document was deleted or sent again while it was being read")]
     Overtaken,
-    #[error("it was cancelled while it was being read")]
+    #[error("it was cancelled before it was complete")]
     Cancelled,
     #[error("the server is stopping: it goes on with the document when it starts again")]
     Stopping,
@@ -91,6 +93,7 @@ impl KnowledgeError {
             Self::BadName(_) => "bad_collection_name",
             Self::BadId => "bad_document_id",
             Self::NotIndexed(_) => "not_indexed",
+            Self::Busy(_) => "document_busy",
             Self::NotAFinding(_) => "not_a_finding",
             Self::NoModel { .. } => "unknown_embedding_model",
             Self::OtherModel { .. } => "other_embedding_model",

@@ -66,8 +66,8 @@ pub async fn start(base: &Base, ingest: &Ingest) -> Result<Reconciled, Knowledge
         let waits = !jobs::unfinished(&base.db, &document.key).await?.is_empty();
         let why = "the server stopped while it was being read: send it again";
         if let Some(version) = document.building {
-            let (key, code) = (document.key.clone(), "interrupted");
-            tombstones::fail(&base.db, key, version, Vec::new(), code, why.to_owned()).await?;
+            let why = ("interrupted", why.to_owned());
+            tombstones::fail(&base.db, document.key.clone(), version, Vec::new(), why, true).await?;
         }
         if !waits {
             done.interrupted += 1;

@@ -11,14 +11,15 @@ use uuid::Uuid;
 
 /// An attempt has failed: its chunks go, `points` and theirs become tombstones, and the row says why
 /// unless another attempt has begun since. A version that was live stays so, and so does this one if it has become
-/// live: whoever gave the attempt up may not have heard of its last commit.
+/// live: whoever gave the attempt up may not have heard of its last commit. With `restores`, a document with a
+/// live version is then as it was before the attempt: that was only given up, or would have changed nothing.
 pub async fn fail(
     db: &Db,
     key: DocumentKey,
     version: i64,
     points: Vec<Uuid>,
-    code: &'static str,
-    error: String,
+    (code, error): (&'static str, String),
+    restores: bool,
 ) -> Result<(), StorageError> {
     db.write(move |connection| {
         async move {
@@ -28,9 +29,11 @@ pub async fn fail(
                     .bind(&key.id)
                     .fetch_optional(&mut *connection)
                     .await?;
-            if live.flatten() == Some(version) {
+            let live = live.flatten();
+            if live == Some(version) {
                 return Ok(());
             }
+            let is_as_before = restores && live.is_some();
             let seq = collections::next_seq(connection).await?;
             bury_version(connection, &key, version, seq).await?;
             for point in points {
@@ -49,8 +52,9 @@ pub async fn fail(
                 .await?;
             }
             sqlx::query(
-                "UPDATE documents SET status = 'failed', error_code = $3, error = $4, building = NULL, \
-                 updated_ms = $5 WHERE collection = $1 AND id = $2 AND building = $6",
+                "UPDATE documents SET status = CASE WHEN $7 THEN 'indexed' ELSE 'failed' END, \
+                 error_code = CASE WHEN $7 THEN NULL ELSE $3 END, error = CASE WHEN $7 THEN NULL ELSE $4 END, \
+                 building = NULL, updated_ms = $5 WHERE collection = $1 AND id = $2 AND building = $6",
             )
             .bind(&key.collection)
             .bind(&key.id)
@@ -58,6 +62,7 @@ pub async fn fail(
             .bind(error)
             .bind(now_ms())
             .bind(version)
+            .bind(is_as_before)
             .execute(connection)
             .await?;
             Ok(())
@@ -114,9 +119,17 @@ pub(super) async fn bury_versions_except(
     Ok(())
 }
 
-/// Deletes the document with its rows and texts, leaving tombstones of its points, and the number of
-/// those that could be found, kept versions included; `None`: there is none.
-pub async fn delete(db: &Db, key: DocumentKey) -> Result<Option<u64>, StorageError> {
+/// What was deleted of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// Points that could be found, kept versions included.
+    pub points: u64,
+    /// Jobs that this has ended.
+    pub jobs: Vec<Uuid>,
+}
+
+/// Deletes the document with its rows and texts, leaving tombstones of its points; `None`: there is none.
+pub async fn delete(db: &Db, key: DocumentKey) -> Result<Option<Gone>, StorageError> {
     db.write(move |connection| {
         async move {
             let live: Option<i64> = sqlx::query_scalar(
@@ -131,23 +144,24 @@ pub async fn delete(db: &Db, key: DocumentKey) -> Result<Option<u64>, StorageErr
             .fetch_optional(&mut *connection)
             .await?;
             let seq = collections::next_seq(connection).await?;
-            delete_rows(connection, &key, seq).await?;
-            Ok(live.map(|n| u64::try_from(n).unwrap_or_default()))
+            let jobs = delete_rows(connection, &key, seq).await?;
+            Ok(live.map(|n| Gone { points: u64::try_from(n).unwrap_or_default(), jobs }))
         }
         .boxed()
     })
     .await
 }
 
-async fn delete_rows(connection: &mut Connection, key: &DocumentKey, seq: i64) -> Result<(), StorageError> {
+/// The jobs that this has ended.
+async fn delete_rows(connection: &mut Connection, key: &DocumentKey, seq: i64) -> Result<Vec<Uuid>, StorageError> {
     bury_versions_except(connection, key, &[], seq).await?;
-    jobs::forget_document(connection, key).await?;
+    let ended = jobs::forget_document(connection, key).await?;
     sqlx::query("DELETE FROM documents WHERE collection = $1 AND id = $2")
         .bind(&key.collection)
         .bind(&key.id)
         .execute(connection)
         .await?;
-    Ok(())
+    Ok(ended)
 }
 
 /// Deletes every document of one scope, leaving tombstones of their points.

@@ -24,11 +24,20 @@ pub(super) struct Attempt {
     /// Given to the store and not yet in a row.
     pub(super) points: Vec<Uuid>,
     open: bool,
+    /// Of the text that is live already: if it fails, nothing is wrong with the document.
+    is_anew: bool,
 }
 
 impl Attempt {
     pub(super) fn new(inner: &Arc<Inner>, key: DocumentKey, version: i64) -> Self {
-        Self { inner: Arc::clone(inner), key, version, points: Vec::new(), open: true }
+        Self { inner: Arc::clone(inner), key, version, points: Vec::new(), open: true, is_anew: false }
+    }
+
+    /// To build what is live once more.
+    pub(super) fn anew(inner: &Arc<Inner>, key: DocumentKey, version: i64) -> Self {
+        let mut attempt = Self::new(inner, key, version);
+        attempt.is_anew = true;
+        attempt
     }
 
     /// The version is live: nothing is left behind.
@@ -39,9 +48,8 @@ impl Attempt {
     /// Writes down why it failed and takes its points back. The error again, for the caller.
     pub(super) async fn failed(mut self, error: KnowledgeError) -> KnowledgeError {
         let (key, points) = (self.key.clone(), std::mem::take(&mut self.points));
-        let noted =
-            tombstones::fail(&self.inner.base.db, key, self.version, points.clone(), error.code(), error.to_string())
-                .await;
+        let (db, why) = (&self.inner.base.db, (error.code(), error.to_string()));
+        let noted = tombstones::fail(db, key, self.version, points.clone(), why, self.is_anew).await;
         match noted {
             Ok(()) => self.open = false,
             Err(unstored) => {
@@ -69,18 +77,18 @@ impl Ingest {
     /// Cleans up after attempts whose future was dropped, and after rows of attempts that had not even
     /// begun when it was.
     pub(super) async fn bury_abandoned(&self) -> Result<(), KnowledgeError> {
-        const WHY: (&str, &str) = ("cancelled", "it was cancelled while it was being read");
+        let why = || ("cancelled", "it was cancelled before it was complete".to_owned());
         let db = &self.inner.base.db;
         let left = std::mem::take(&mut *self.inner.abandoned.lock().unwrap_or_else(PoisonError::into_inner));
         for one in left {
-            tombstones::fail(db, one.key, one.version, one.points, WHY.0, WHY.1.to_owned()).await?;
+            tombstones::fail(db, one.key, one.version, one.points, why(), true).await?;
         }
         for document in documents::building(db).await? {
             let (Some(_inside), Some(version)) = (self.inner.turnstile.try_enter(&document.key), document.building)
             else {
                 continue;
             };
-            tombstones::fail(db, document.key, version, Vec::new(), WHY.0, WHY.1.to_owned()).await?;
+            tombstones::fail(db, document.key, version, Vec::new(), why(), true).await?;
         }
         Ok(())
     }

@@ -67,13 +67,16 @@ impl Ingest {
             expires_at: task.expires_at,
         };
         // The row is written while the text is read and its beginning embedded: neither needs the other.
-        let begun = documents::begin(&base.db, task.key.clone(), about, DocumentStatus::Extracting);
         let content = std::mem::take(&mut task.content);
-        let (version, started) = tokio::join!(begun, self.start(&task, content, &collection));
-        let attempt = Attempt::new(&self.inner, task.key.clone(), version?);
-        match started {
-            Ok(started) => self.complete(task, attempt, started, existing.is_some()).await,
-            Err(error) => Err(attempt.failed(error).await),
+        let begun = async {
+            let version = documents::begin(&base.db, task.key.clone(), about, DocumentStatus::Extracting).await?;
+            // From here on somebody knows of it, also where this future is dropped while the text is read.
+            Ok::<_, KnowledgeError>(Attempt::new(&self.inner, task.key.clone(), version))
+        };
+        let (attempt, started) = tokio::join!(begun, self.start(&task, content, &collection));
+        match (attempt?, started) {
+            (attempt, Ok(started)) => self.complete(task, attempt, started, existing.is_some()).await,
+            (attempt, Err(error)) => Err(attempt.failed(error).await),
         }
     }
 

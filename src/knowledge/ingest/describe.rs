@@ -9,9 +9,12 @@ use super::unchanged::READERS_OWN;
 use crate::storage::documents::{self, Description, DocumentKey, StoredDocument};
 use crate::storage::{collections, points, versions};
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// Points that are written again at a time.
 const PAGE: u32 = 256;
+/// For a version that is being built. Clients give up soon after.
+const MOST_WAIT: Duration = Duration::from_secs(5);
 
 /// What a client wants to be said of a document from now on.
 #[derive(Clone, Debug, Default)]
@@ -25,14 +28,19 @@ impl Ingest {
     /// Changes title and metadata of a document that can be found; filters follow at once. The document as it is then.
     ///
     /// # Errors
-    /// [`KnowledgeError::NoDocument`]; [`KnowledgeError::NotIndexed`] where no version is live yet; what the store
-    /// and the database say.
+    /// [`KnowledgeError::NoDocument`]; [`KnowledgeError::NotIndexed`] where no version is live yet;
+    /// [`KnowledgeError::Busy`] where a new one is being built; what the store and the database say.
     pub async fn describe(&self, key: &DocumentKey, change: Change) -> Result<StoredDocument, KnowledgeError> {
         let db = &self.inner.base.db;
         let _writing = self.inner.gates.write(&key.collection).await;
         self.usable(&key.collection).await?;
-        let _inside = self.inner.turnstile.enter(key).await;
         let find = async || documents::find(db, key).await?.ok_or_else(|| KnowledgeError::NoDocument(key.id.clone()));
+        if find().await?.live.is_none() {
+            return Err(KnowledgeError::NotIndexed(key.id.clone()));
+        }
+        // A long document takes minutes, and whoever asks should not wait that long without a word.
+        let entered = tokio::time::timeout(MOST_WAIT, self.inner.turnstile.enter(key)).await;
+        let Ok(_inside) = entered else { return Err(KnowledgeError::Busy(key.id.clone())) };
         let document = find().await?;
         let live = document.live.as_ref().ok_or_else(|| KnowledgeError::NotIndexed(key.id.clone()))?.version;
         let about = changed(&document.description, change);

@@ -37,11 +37,11 @@ impl Ingest {
         let key = DocumentKey { collection: collection.to_owned(), id: id.to_owned() };
         let there = collections::find(&base.db, collection).await?.filter(|c| !c.deleting);
         there.ok_or_else(|| KnowledgeError::NoCollection(collection.to_owned()))?;
-        let running = jobs::unfinished(&base.db, &key).await?;
-        let Some(points_before) = tombstones::delete(&base.db, key.clone()).await? else {
+        let Some(gone) = tombstones::delete(&base.db, key.clone()).await? else {
             return Err(KnowledgeError::NoDocument(id.to_owned()));
         };
-        for job in running {
+        // Exactly those whose rows have ended with it: nobody else would tell who waits for them.
+        for job in gone.jobs {
             self.stop_job(job);
         }
         self.inner.stirred.notify_one();
@@ -52,7 +52,7 @@ impl Ingest {
         let of_document = Condition::Match { key: "document_id".to_owned(), value: json!(id) };
         let filter = Filter { must: vec![of_document], ..Filter::default() };
         let points_after = base.store.count(collection, &filter).await?;
-        Ok(Deleted { document_id: id.to_owned(), points_before, points_after })
+        Ok(Deleted { document_id: id.to_owned(), points_before: gone.points, points_after })
     }
 
     /// Deletes a collection with all its documents.

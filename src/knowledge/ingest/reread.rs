@@ -38,7 +38,7 @@ impl Ingest {
         let pages = documents::pages(&base.db, key).await?;
         let about = found.description;
         let version = documents::begin(&base.db, key.clone(), about.clone(), DocumentStatus::Chunking).await?;
-        let attempt = Attempt::new(&self.inner, key.clone(), version);
+        let attempt = Attempt::anew(&self.inner, key.clone(), version);
         let task = Task {
             key: key.clone(),
             title: Some(about.title.clone()),

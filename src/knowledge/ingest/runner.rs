@@ -249,7 +249,8 @@ impl Ingest {
                 if let Err(error) = self.bury_abandoned().await {
                     tracing::warn!(error = %error, "what a cancelled job had stored goes later");
                 }
-                jobs::end(db, id, End::Cancelled { code: error.code(), why: error.to_string() }).await
+                jobs::end(db, id, End::Cancelled { stage: Some(stage), code: error.code(), why: error.to_string() })
+                    .await
             }
             Err(error) if error.may_pass() && attempts < self.max_attempts() && !running.somebody_waits_for(id) => {
                 let pause = FIRST_PAUSE * 2_u32.saturating_pow(attempts.saturating_sub(1).min(16));

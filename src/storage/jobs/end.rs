@@ -2,7 +2,7 @@
 //! Invariant: a job ends once for each time that it is begun, and the bytes of an indexed one are gone.
 
 use super::super::StorageError;
-use super::super::column::{bigint, get, now_ms};
+use super::super::column::{bigint, get, now_ms, uuid};
 use super::super::db::{Connection, Db};
 use super::super::documents::DocumentKey;
 use super::JobStatus;
@@ -20,6 +20,8 @@ pub enum End {
         why: String,
     },
     Cancelled {
+        /// `None`: it had not begun.
+        stage: Option<JobStatus>,
         code: &'static str,
         why: String,
     },
@@ -84,7 +86,7 @@ pub(super) async fn end_row(connection: &mut Connection, id: Uuid, how: End) -> 
     let (status, stage, code, why) = match how {
         End::Indexed(chunks) => return indexed(connection, id, chunks).await,
         End::Failed { stage, code, why } => (JobStatus::Failed, Some(stage), code, why),
-        End::Cancelled { code, why } => (JobStatus::Cancelled, None, code, why),
+        End::Cancelled { stage, code, why } => (JobStatus::Cancelled, stage, code, why),
     };
     let done = sqlx::query(
         "UPDATE jobs SET status = $2, stage = COALESCE($3, stage), error_code = $4, error = $5, lease_ms = NULL, \
@@ -229,11 +231,12 @@ pub async fn retry(db: &Db, id: Uuid) -> Result<Retried, StorageError> {
     .await
 }
 
-/// The document is being deleted: what was sent of it goes too, and whoever asks after a job hears why.
+/// The document is being deleted: what was sent of it goes too, and whoever asks after a job hears why. The jobs that
+/// this has ended.
 pub(in super::super) async fn forget_document(
     connection: &mut Connection,
     key: &DocumentKey,
-) -> Result<(), StorageError> {
+) -> Result<Vec<Uuid>, StorageError> {
     sqlx::query(
         "DELETE FROM job_contents WHERE job_id IN (SELECT id FROM jobs WHERE collection = $1 AND document_id = $2)",
     )
@@ -241,17 +244,17 @@ pub(in super::super) async fn forget_document(
     .bind(&key.id)
     .execute(&mut *connection)
     .await?;
-    sqlx::query(
+    let ended = sqlx::query(
         "UPDATE jobs SET status = 'cancelled', error_code = 'deleted', error = 'the document was deleted', \
          lease_ms = NULL, updated_ms = $3, ended_ms = $3 WHERE collection = $1 AND document_id = $2 \
-         AND ended_ms IS NULL",
+         AND ended_ms IS NULL RETURNING id",
     )
     .bind(&key.collection)
     .bind(&key.id)
     .bind(now_ms())
-    .execute(connection)
+    .fetch_all(connection)
     .await?;
-    Ok(())
+    ended.iter().map(|row| uuid(row, "id")).collect()
 }
 
 /// Forgets jobs that ended before then. How many there were.

@@ -92,6 +92,15 @@ async fn a_dropped_ingestion_is_cleaned_up() {
     assert_eq!(row.error.unwrap().0, "cancelled");
     let again = world.put("default", "essay.md", &text).await;
     assert_eq!(world.points("default", None).await, again.chunks);
+    // Building it once more changes nothing about it, also where nobody waits for the end.
+    let key = only_document(&world).await.key;
+    let mut rebuilt = Box::pin(world.ingest.rebuild_document(&key));
+    assert!(tokio::time::timeout(Duration::from_millis(30), &mut rebuilt).await.is_err());
+    drop(rebuilt);
+    world.ingest.upkeep().await.unwrap();
+    world.must_agree().await;
+    let row = only_document(&world).await;
+    assert_eq!((row.status, row.building, row.error), (DocumentStatus::Indexed, None, None));
     // One that is dropped before it has begun leaves nothing that would stay.
     assert!(world.try_put("default", "other.md", &text).now_or_never().is_none());
     // A write behind whatever it may have queued.

@@ -162,11 +162,21 @@ async fn a_job_is_cancelled_whether_it_runs_or_waits_and_can_be_tried_again() {
     let running = service.send("running.md", &pages("osprey", 300)).await;
     let waiting = service.send("waiting.md", &pages("heron", 5)).await;
     service.until_half(&running["job_id"]).await;
-    for sent in [&waiting, &running] {
+    // No version of it is there yet, which is said at once.
+    let document = format!("{DOCUMENTS}/{}", running["id"].as_str().unwrap());
+    let titled = service.client.patch(format!("{}{document}", service.url)).json(&json!({"title": "x"}));
+    for (request, code) in
+        [(titled, "not_indexed"), (service.get(&format!("{document}/chunks?version=1")), "invalid_parameter")]
+    {
+        let answer: Value = request.timeout(Duration::from_secs(4)).send().await.unwrap().json().await.unwrap();
+        assert_eq!(answer["code"], code, "{answer}");
+    }
+    for (sent, stage) in [(&waiting, "queued"), (&running, "embedding")] {
         let path = format!("/api/v1/jobs/{}/cancel", sent["job_id"].as_str().unwrap());
         assert_eq!(service.post(&path, &Value::Null).send().await.unwrap().status(), 202);
         let ended = service.ended(&sent["job_id"]).await;
         assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("cancelled"), &json!("cancelled")), "{ended}");
+        assert_eq!(ended["stage"], stage, "{ended}");
         let document = service.json(&format!("{DOCUMENTS}/{}", sent["id"].as_str().unwrap())).await;
         assert_eq!((&document["status"], &document["error"]["code"]), (&json!("failed"), &json!("cancelled")));
     }
@@ -177,6 +187,31 @@ async fn a_job_is_cancelled_whether_it_runs_or_waits_and_can_be_tried_again() {
         assert_eq!(service.ended(&sent["job_id"]).await["status"], "indexed");
     }
     assert!(!service.search("default", "heron valve").await.is_empty());
+    // What was live of it stays so, and nothing is wrong with it.
+    let before = service.json(&document).await["version"].clone();
+    let newer = service.send("running.md", &pages("kestrel", 300)).await;
+    service.until_half(&newer["job_id"]).await;
+    let path = format!("/api/v1/jobs/{}/cancel", newer["job_id"].as_str().unwrap());
+    assert_eq!(service.post(&path, &Value::Null).send().await.unwrap().status(), 202);
+    assert_eq!(service.ended(&newer["job_id"]).await["stage"], "embedding");
+    let found = service.json(&document).await;
+    assert_eq!((&found["status"], &found["error"], &found["version"]), (&json!("indexed"), &Value::Null, &before));
+}
+
+/// Whatever comes between, whoever waits hears of an end.
+#[tokio::test]
+async fn sent_and_deleted_at_once_every_request_is_answered() {
+    let service = Service::start().await;
+    let sent = async |round: usize| {
+        let body = json!({"documents": [{"id": "same", "text": format!("Round {round} of the osprey.")}]});
+        service.post(&format!("{DOCUMENTS}?wait=true"), &body).send().await.unwrap().status().as_u16()
+    };
+    let deleted = async || service.delete(&format!("{DOCUMENTS}/same")).send().await.unwrap().status().as_u16();
+    for round in 0..12 {
+        let (first, gone, second, gone_too) = tokio::join!(sent(2 * round), deleted(), sent(2 * round + 1), deleted());
+        assert!([first, second].iter().all(|status| [200, 409].contains(status)), "{first} {second}");
+        assert!([gone, gone_too].iter().all(|status| [200, 404].contains(status)), "{gone} {gone_too}");
+    }
 }
 
 #[tokio::test]
