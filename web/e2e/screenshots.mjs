@@ -6,7 +6,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { startBrowser } from "./browser.mjs";
 import { answered, ask, until } from "./expect.mjs";
-import { QUESTION, earlier, library, pages, scripts, weirRules } from "./scene.mjs";
+import { QUESTION, earlier, held, library, pages, scripts, weirRules } from "./scene.mjs";
 import { root, startStand } from "./stand.mjs";
 
 const folder = join(root, "docs/screenshots");
@@ -19,6 +19,7 @@ const SIZES = {
   phone: { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true },
 };
 
+const rounds = scripts.get(QUESTION);
 const browser = await startBrowser();
 const empty = await startStand({ provider: "local" });
 const stand = await startStand({ scripts, pages, settings: ["tools.fetch_url.cache_ttl_ms=0"] });
@@ -44,6 +45,11 @@ async function tidy() {
 
 let conversation;
 
+function hold(on) {
+  stand.model.scripts.set(QUESTION, on ? held : rounds);
+  pages.get("/current/sql-select.html").after = on ? 25_000 : 900;
+}
+
 const scenes = {
   async first(page) {
     await page.goto(empty.url);
@@ -68,6 +74,7 @@ const scenes = {
     await page.waitForTimeout(300);
   },
   async streaming(page) {
+    hold(true);
     await page.goto(stand.url);
     await page.waitForSelector("#question");
     await page.fill("#question", QUESTION);
@@ -75,7 +82,7 @@ const scenes = {
     // While the page is fetched, the answer goes on.
     await page.locator(".card.fetch.running").waitFor({ timeout: 20_000 });
     await page.locator(".timeline-head").click();
-    await until(async () => /without the clause/.test(await page.locator(".answer").innerText()), "text beside the running tool", 20_000);
+    await until(async () => /of a crowd/.test(await page.locator(".answer").innerText()), "text beside the running tool", 20_000);
   },
   async timeline(page) {
     await page.goto(conversation);
@@ -150,6 +157,7 @@ for (const [size, options] of Object.entries(SIZES)) {
       await scene(page, size);
       await page.screenshot({ path: join(folder, `${name}-${size}-${colorScheme}.png`) });
       await page.close();
+      hold(false);
       await tidy();
       console.log(`${name}-${size}-${colorScheme}`);
     }
