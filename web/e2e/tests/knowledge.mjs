@@ -196,19 +196,23 @@ export const tests = {
     await page.goto(`${stage.url}/knowledge/default`);
     await until(async () => (await page.locator(".filters .chip").first().innerText()).includes("10,000"), "all rows are known");
     assert.ok((await page.locator(".doc-row").count()) < 60, "only what is seen is in the page");
-    const ms = await page.evaluate(async () => {
+    // What others do on this machine is in both: frames that scroll, and frames in which nothing happens.
+    const [ms, still] = await page.evaluate(async () => {
       const box = document.querySelector(".doc-table");
-      const times = [];
-      for (let i = 0; i < 60; i++) {
-        const began = performance.now();
-        box.scrollTop = i * 6000;
-        await new Promise((r) => requestAnimationFrame(() => setTimeout(r)));
-        times.push(performance.now() - began);
-      }
-      return times.sort((a, b) => a - b)[54];
+      const measured = async (move) => {
+        const times = [];
+        for (let i = 0; i < 60; i++) {
+          const began = performance.now();
+          move(i);
+          await new Promise((r) => requestAnimationFrame(() => setTimeout(r)));
+          times.push(performance.now() - began);
+        }
+        return times.sort((a, b) => a - b)[54];
+      };
+      return [await measured((i) => (box.scrollTop = i * 6000)), await measured(() => undefined)];
     });
-    console.log(`      scrolling: 90 % of the frames within ${Math.round(ms)} ms`);
-    assert.ok(ms < 300, `scrolling: 90 % of the frames within ${ms} ms`);
+    console.log(`      scrolling: 90 % of the frames within ${Math.round(ms)} ms, without within ${Math.round(still)} ms`);
+    assert.ok(ms < Math.max(300, 5 * still), `scrolling: 90 % of the frames within ${ms} ms, without within ${still} ms`);
     await page.getByRole("columnheader", { name: "Size" }).getByRole("button").click();
     assert.match(await page.locator(".doc-row").first().innerText(), /\d/);
     await page.locator(".filters .chip", { hasText: "Failed" }).click();
