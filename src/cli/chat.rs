@@ -15,6 +15,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 #[derive(Debug, Args)]
@@ -154,6 +155,7 @@ async fn here(
         owner: None,
         idempotency: None,
         asked_by: None,
+        cancel: CancellationToken::new(),
     };
     let Started::New(turn) = app.turns.start(input).await? else { return Err("this turn has begun before".into()) };
     let mut reader = turn.log.from_start();

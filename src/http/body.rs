@@ -48,30 +48,33 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for HashedJson<T> {
 
 /// A JSON body that may be left out.
 pub async fn optional_json<T: DeserializeOwned + Default>(request: Request) -> Result<T, Problem> {
-    if !request.headers().contains_key(header::CONTENT_TYPE) && !has_body(request.headers()) {
-        return Ok(T::default());
+    let is_json = is_json(&request);
+    let bytes = read(request).await?;
+    match bytes.as_ref() {
+        [] => Ok(T::default()),
+        bytes if is_json => parse(bytes),
+        _ => Err(no_json()),
     }
-    parse(&read_json(request).await?)
 }
 
 /// How long the head says that the body is.
-pub fn declared(headers: &HeaderMap) -> Option<u64> {
+fn declared(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn has_body(headers: &HeaderMap) -> bool {
-    declared(headers).is_some_and(|bytes| bytes > 0) || headers.contains_key(header::TRANSFER_ENCODING)
+/// Whether a client asks before it sends more than `limit` bytes. Others send them anyway: an answer that comes before
+/// they have is lost with the connection that is closed on them.
+pub fn asks_for_more(headers: &HeaderMap, limit: u64) -> bool {
+    headers.contains_key(header::EXPECT) && declared(headers).is_some_and(|bytes| bytes > limit)
 }
 
 async fn read_json(request: Request) -> Result<Bytes, Problem> {
-    if !is_json(&request) {
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            "send the body with `content-type: application/json`",
-        ));
-    }
-    read(request).await
+    if is_json(&request) { read(request).await } else { Err(no_json()) }
+}
+
+fn no_json() -> Problem {
+    let detail = "send the body with `content-type: application/json`";
+    Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
 }
 
 fn is_json(request: &Request) -> bool {
@@ -82,8 +85,7 @@ fn is_json(request: &Request) -> bool {
 /// The whole body within the limit.
 pub async fn read(request: Request) -> Result<Bytes, Problem> {
     let limit = limit_of(request.extensions());
-    // What says that it is too large need not be sent.
-    if declared(request.headers()).is_some_and(|bytes| bytes > limit as u64) {
+    if asks_for_more(request.headers(), limit as u64) {
         return Err(too_large(limit));
     }
     read_body(request.into_body(), limit).await

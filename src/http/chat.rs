@@ -104,8 +104,9 @@ enum OnDisconnect {
 }
 
 impl OnDisconnect {
-    fn guard(self, turn: &Live) -> Option<DropGuard> {
-        (self == Self::Cancel).then(|| turn.cancel.clone().drop_guard())
+    /// Made before the turn begins: a client may leave in between.
+    fn guard(self, input: &TurnInput) -> Option<DropGuard> {
+        (self == Self::Cancel).then(|| input.cancel.clone().drop_guard())
     }
 }
 
@@ -127,11 +128,11 @@ async fn chat(
     let (stream, on_disconnect) = (request.stream, request.on_disconnect);
     let mut input = check(&app, &caller, request).await?;
     input.idempotency = idempotency_key(&headers)?.map(|key| Idempotency { key, body_hash: hash });
+    let guard = on_disconnect.guard(&input);
     let turn = match app.turns.start(input).await? {
         Started::New(turn) => turn,
         Started::Known { turn_id, same_body } => return known(&app, &caller, turn_id, same_body, stream).await,
     };
-    let guard = on_disconnect.guard(&turn);
     if !stream {
         return whole(&turn, guard, &caller).await;
     }
@@ -147,11 +148,9 @@ pub async fn begin(
 ) -> Result<(Arc<Live>, Option<DropGuard>), Problem> {
     let on_disconnect = request.on_disconnect;
     let input = TurnInput { asked_by: Some(socket), ..check(app, caller, request).await? };
+    let guard = on_disconnect.guard(&input);
     match app.turns.start(input).await? {
-        Started::New(turn) => {
-            let guard = on_disconnect.guard(&turn);
-            Ok((turn, guard))
-        }
+        Started::New(turn) => Ok((turn, guard)),
         Started::Known { .. } => Err(Problem::internal(&"a turn without an idempotency key was known")),
     }
 }
@@ -255,6 +254,7 @@ async fn check(app: &AppState, caller: &Caller, request: ChatRequest) -> Result<
         owner: caller.key_id().map(str::to_owned),
         idempotency: None,
         asked_by: None,
+        cancel: CancellationToken::new(),
     })
 }
 

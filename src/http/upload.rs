@@ -213,7 +213,7 @@ async fn from_json(app: &AppState, collection: &str, bytes: &[u8]) -> Result<Vec
 async fn from_multipart(app: &AppState, collection: &str, request: Request) -> Result<Vec<Sent>, Problem> {
     let limit = body::limit_of(request.extensions());
     // Borders and heads of parts do not count.
-    if body::declared(request.headers()).is_some_and(|bytes| bytes > (limit as u64).saturating_add(PART_HEADS)) {
+    if body::asks_for_more(request.headers(), (limit as u64).saturating_add(PART_HEADS)) {
         return Err(body::too_large(limit));
     }
     let (folder, small) = (&app.config.storage.data_dir, app.config.ingest.upload_memory_bytes);

@@ -5,6 +5,7 @@
 //! Invariant: only documents that a watch of a folder of this name has put in are ever deleted.
 
 use super::error::KnowledgeError;
+use super::extract::is_damaged_archive;
 use super::ingest::{Expanded, Ingest, NewDocument};
 use super::walk::{self, FoundFile, Skip, Skipped, Stamp};
 use crate::storage::documents;
@@ -78,12 +79,14 @@ pub struct Watch<S> {
     known: HashMap<PathBuf, Stamp>,
     /// By the file's URI, what came of it; nothing where it was refused as a whole.
     made: HashMap<String, HashSet<String>>,
+    /// URIs of files that were passed over at the last look, and why.
+    told: HashSet<(String, String)>,
 }
 
 impl<S: WatchSink> Watch<S> {
     pub fn new(folder: PathBuf, max_bytes: u64, sink: S) -> Self {
         let name = walk::folder_name(&folder);
-        Self { name, folder, max_bytes, sink, known: HashMap::new(), made: HashMap::new() }
+        Self { name, folder, max_bytes, sink, known: HashMap::new(), made: HashMap::new(), told: HashSet::new() }
     }
 
     /// Follows the folder until `stop` is cancelled.
@@ -146,6 +149,7 @@ impl<S: WatchSink> Watch<S> {
                 None => self.made.remove(&file.uri),
             };
         }
+        self.tell_passed_over(&found.skipped);
         self.delete_missing(&found.files, &found.skipped).await?;
         self.sink.tell(WatchEvent::Settled);
         Ok(())
@@ -174,12 +178,7 @@ impl<S: WatchSink> Watch<S> {
 
     async fn delete_missing(&self, files: &[FoundFile], skipped: &[Skipped]) -> Result<(), WatchError> {
         let there: HashSet<&str> = files.iter().map(|file| file.uri.as_str()).collect();
-        // What cannot be read just now is not gone.
-        let unreadable = skipped.iter().filter(|skipped| matches!(skipped.why, Skip::Unreadable(_)));
-        let unreadable: Vec<String> = unreadable
-            .filter_map(|skipped| skipped.path.strip_prefix(&self.folder).ok())
-            .map(|below| super::identity::file_uri(&format!("{}/{}", self.name, below.to_string_lossy())))
-            .collect();
+        let unreadable: Vec<String> = self.passed_over(skipped).map(|(uri, _)| uri).collect();
         for (id, uri) in self.sink.watched(&self.name).await? {
             let hidden = unreadable
                 .iter()
@@ -195,9 +194,30 @@ impl<S: WatchSink> Watch<S> {
         Ok(())
     }
 
+    /// What is there and cannot be read just now, or is too large: not gone.
+    fn passed_over<'s>(&self, skipped: &'s [Skipped]) -> impl Iterator<Item = (String, &'s Skip)> {
+        skipped.iter().filter_map(|Skipped { path, why }| {
+            let counts = matches!(why, Skip::Unreadable(_) | Skip::TooLarge { .. });
+            let below = path.strip_prefix(&self.folder).ok().filter(|_| counts)?;
+            Some((super::identity::file_uri(&format!("{}/{}", self.name, below.to_string_lossy())), why))
+        })
+    }
+
+    /// Tells of files that are passed over, once for each reason.
+    fn tell_passed_over(&mut self, skipped: &[Skipped]) {
+        let now: HashSet<(String, String)> =
+            self.passed_over(skipped).map(|(uri, why)| (uri, why.to_string())).collect();
+        for (uri, why) in now.difference(&self.told) {
+            self.sink.tell(WatchEvent::Failed(uri, &WatchError::Refused(why.clone())));
+        }
+        self.told = now;
+    }
+
     /// Whether a document is what came of a file that is there: one that was refused keeps what came of it before.
     fn may_be_of(&self, file: &str, id: &str, uri: &str) -> bool {
-        self.made.get(file).is_none_or(|made| made.contains(id) || made.contains(uri))
+        // A part that was refused, or is damaged, stands there by its URI: that goes for all that is below it.
+        let refused = |made: &HashSet<String>| self_and_above(uri).any(|part| made.contains(part));
+        self.made.get(file).is_none_or(|made| made.contains(id) || refused(made))
     }
 }
 
@@ -253,8 +273,6 @@ pub struct Files {
     /// The one that is being dealt with.
     at: String,
     made: HashSet<String>,
-    /// It looks like an archive and is none: an office file, or one that is damaged.
-    damaged: bool,
 }
 
 impl Files {
@@ -274,10 +292,8 @@ impl Files {
             metadata,
             ..NewDocument::default()
         };
-        let is_zip = new.content.starts_with(b"PK\x03\x04");
         let expanded = ingest.expand(new).await.map_err(sorted)?;
-        let damaged = is_zip && matches!(expanded, Expanded::One(_));
-        Ok(Self { uri: uri.to_owned(), expanded, at: uri.to_owned(), made: HashSet::new(), damaged })
+        Ok(Self { uri: uri.to_owned(), expanded, at: uri.to_owned(), made: HashSet::new() })
     }
 
     /// The next; one of an archive that cannot be read is told and passed over.
@@ -288,7 +304,13 @@ impl Files {
         while let Some((uri, next)) = self.expanded.next().await {
             self.at = uri;
             match next {
-                Ok(new) => return Ok(Some(new)),
+                Ok(new) => {
+                    // One that is damaged keeps what came of it.
+                    if is_damaged_archive(&new.content) {
+                        self.made.insert(self.at.clone());
+                    }
+                    return Ok(Some(new));
+                }
                 Err(error) => self.came(Err(error), &tell)?,
             }
         }
@@ -321,7 +343,7 @@ impl Files {
 
     /// What came of all of them.
     pub fn made(self) -> Made {
-        (!self.damaged).then_some(self.made)
+        Some(self.made)
     }
 }
 

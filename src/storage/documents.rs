@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sqlx::AssertSqlSafe;
+use uuid::Uuid;
 
 /// Names a document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -221,19 +222,24 @@ pub async fn pages(db: &Db, key: &DocumentKey) -> Result<Vec<u64>, StorageError>
 }
 
 /// Begins a version: makes the document's row if need be. The number has not been used while points
-/// of it may still be around.
+/// of it may still be around. `job`: the one that this is the work of.
 ///
 /// # Errors
-/// [`StorageError::NotFound`] where there is no such collection, or it is being deleted.
+/// [`StorageError::NotFound`] where there is no such collection, or it is being deleted; [`StorageError::Conflict`] where
+/// the job has ended: who deleted the document meanwhile must not find it again.
 pub async fn begin(
     db: &Db,
     key: DocumentKey,
     description: Description,
     status: DocumentStatus,
+    job: Option<Uuid>,
 ) -> Result<i64, StorageError> {
     db.write(move |connection| {
         async move {
             collections::must_take_documents(connection, &key.collection).await?;
+            if let Some(job) = job {
+                must_run(connection, job).await?;
+            }
             let used: i64 = sqlx::query_scalar(
                 "SELECT COALESCE(MAX(n), 0) FROM (SELECT version AS n FROM versions WHERE collection = $1 \
                  AND document_id = $2 UNION ALL SELECT version FROM tombstones WHERE collection = $1 \
@@ -249,6 +255,14 @@ pub async fn begin(
         .boxed()
     })
     .await
+}
+
+async fn must_run(connection: &mut Connection, job: Uuid) -> Result<(), StorageError> {
+    let runs: Option<i64> = sqlx::query_scalar("SELECT 1 FROM jobs WHERE id = $1 AND ended_ms IS NULL")
+        .bind(job.to_string())
+        .fetch_optional(connection)
+        .await?;
+    runs.map(|_| ()).ok_or_else(|| StorageError::Conflict(format!("job `{job}` has ended")))
 }
 
 /// A row that is there keeps its description until the new version is complete.

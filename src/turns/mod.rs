@@ -99,6 +99,8 @@ pub struct TurnInput {
     pub idempotency: Option<Idempotency>,
     /// See [`Live::asked_by`].
     pub asked_by: Option<Uuid>,
+    /// See [`Live::cancel`]; it may be cancelled before the turn has begun.
+    pub cancel: CancellationToken,
 }
 
 /// When the knowledge base is asked.
@@ -198,7 +200,7 @@ impl Turns {
             owner: input.owner.clone(),
             asked_by: input.asked_by,
             log: Arc::new(TurnLog::new(turn_id, began, inner.wire, inner.journal.clone())),
-            cancel: CancellationToken::new(),
+            cancel: input.cancel.clone(),
             approvals: Arc::default(),
         });
         let new = turns::NewTurn {

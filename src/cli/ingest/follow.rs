@@ -121,6 +121,7 @@ impl WatchSink for There {
         let sent = self.remote.upload(&path, uri, &content, &metadata).await;
         let answer = sent.map_err(|error| sort(&*error))?;
         let mut made = HashSet::new();
+        let mut all = true;
         for document in answer["documents"].as_array().into_iter().flatten() {
             let id = document["id"].as_str().unwrap_or_default();
             if let Some(why) = document["error"]["detail"].as_str().map(str::to_owned) {
@@ -128,10 +129,12 @@ impl WatchSink for There {
                     return Err(WatchError::Later(why));
                 }
                 self.tell(WatchEvent::Failed(id, &WatchError::Refused(why)));
+                all = false;
             }
             made.insert(id.to_owned());
         }
-        Ok(Some(made))
+        // What one that is damaged held before, only the server could tell.
+        Ok(all.then_some(made))
     }
 
     async fn delete(&self, id: &str) -> Result<(), WatchError> {

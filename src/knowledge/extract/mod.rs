@@ -41,7 +41,7 @@ pub use error::ExtractError;
 pub use html::{Links, links};
 pub use kind::{Form, Kind};
 pub use limits::Limits;
-pub use unpack::is_archive;
+pub use unpack::{is_archive, is_damaged_archive};
 pub use xml::locations;
 
 use limits::Budget;

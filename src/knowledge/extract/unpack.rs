@@ -18,6 +18,11 @@ pub fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK") && names(bytes).is_some_and(|names| !is_other(names.as_slice()))
 }
 
+/// Whether the bytes begin like an archive (or an office file) and are not whole.
+pub fn is_damaged_archive(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"PK\x03\x04") && names(bytes).is_none()
+}
+
 /// Places that look like the archive's end and are looked at.
 const MOST_ENDS: usize = 100;
 

@@ -69,7 +69,8 @@ impl Ingest {
         // The row is written while the text is read and its beginning embedded: neither needs the other.
         let content = std::mem::take(&mut task.content);
         let begun = async {
-            let version = documents::begin(&base.db, task.key.clone(), about, DocumentStatus::Extracting).await?;
+            let version =
+                documents::begin(&base.db, task.key.clone(), about, DocumentStatus::Extracting, task.job).await?;
             // From here on somebody knows of it, also where this future is dropped while the text is read.
             Ok::<_, KnowledgeError>(Attempt::new(&self.inner, task.key.clone(), version))
         };

@@ -37,7 +37,7 @@ impl Ingest {
         let LiveVersion { hash, bytes, mime, notes, .. } = live;
         let pages = documents::pages(&base.db, key).await?;
         let about = found.description;
-        let version = documents::begin(&base.db, key.clone(), about.clone(), DocumentStatus::Chunking).await?;
+        let version = documents::begin(&base.db, key.clone(), about.clone(), DocumentStatus::Chunking, None).await?;
         let attempt = Attempt::anew(&self.inner, key.clone(), version);
         let task = Task {
             key: key.clone(),

@@ -96,7 +96,9 @@ async fn invariant_8_the_next_round_finds_what_the_last_one_fetched() {
         Upstream::start([openai::answer(&[&fetch]), openai::answer(&[search]), openai::answer(&["At 04:17 [1]."])])
             .await;
     let hosts = format!("[\"{host}\"]");
-    let service = Service::behind(&upstream, &[("TAILRACE__TOOLS__FETCH_URL__ALLOW_HOSTS", &hosts)]).await;
+    // A busy machine takes its time.
+    let env = [("TAILRACE__TOOLS__FETCH_URL__ALLOW_HOSTS", hosts.as_str()), ("TAILRACE__INGEST__WAIT_MS", "20000")];
+    let service = Service::behind(&upstream, &env).await;
     let body = json!({"message": format!("Look at {url}"), "retrieval": "off", "tool_mode": "inline"});
     let frames = service.chat(body).await;
     let results = frames.named("tool_result");

@@ -221,7 +221,11 @@ async fn a_watched_archive_is_its_files() {
     };
     pack(&["gull.md", "sub/tern.md"]);
     let watched = json!([format!("{}=handbook", folder.path().join("docs").display())]).to_string();
-    let env = [("TAILRACE__LLM__PROVIDER", "extractive"), ("TAILRACE__INGEST__WATCH", watched.as_str())];
+    let env = [
+        ("TAILRACE__LLM__PROVIDER", "extractive"),
+        ("TAILRACE__INGEST__WATCH", watched.as_str()),
+        ("TAILRACE__INGEST__MAX_DOCUMENT_BYTES", "100000"),
+    ];
     let mut service = Service::with(&env).await;
     soon(&service, indexed(&["docs/birds.zip/gull.md", "docs/birds.zip/sub/tern.md", "docs/one.md"])).await;
     pack(&["gull.md", "kite.md"]);
@@ -241,6 +245,23 @@ async fn a_watched_archive_is_its_files() {
     .await;
     std::fs::remove_file(folder.path().join("docs/birds.zip")).unwrap();
     soon(&service, indexed(&["docs/one.md", "docs/two.md"])).await;
+    // The same for an archive in an archive.
+    let inner = packed(&[("owl.md", b"The owl sleeps.")]);
+    write(&folder, "all.zip", packed(&[("birds.zip", &inner), ("ape.md", b"The ape climbs.")]));
+    let all = ["docs/all.zip/ape.md", "docs/all.zip/birds.zip/owl.md", "docs/one.md", "docs/two.md"];
+    soon(&service, indexed(&all)).await;
+    let cut = inner.len() - 30;
+    write(&folder, "all.zip", packed(&[("birds.zip", &inner[..cut]), ("bee.md", b"The bee hums.")]));
+    let mut want = indexed(&["docs/all.zip/bee.md", all[1], all[2], all[3]]);
+    want.insert("docs/all.zip/birds.zip".to_owned(), "failed".to_owned());
+    soon(&service, want.clone()).await;
+    // One that has grown too large is not gone.
+    let mut noise = vec![0; 200_000];
+    blake3::Hasher::new().finalize_xof().fill(&mut noise);
+    write(&folder, "all.zip", packed(&[("noise.bin", &noise)]));
+    write(&folder, "three.md", "# Three\n\nThe heron stands still.");
+    want.insert("docs/three.md".to_owned(), "indexed".to_owned());
+    soon(&service, want).await;
 }
 
 #[tokio::test]

@@ -301,3 +301,26 @@ async fn concurrent_same_doc_ends_with_one_version() {
         }
     }
 }
+
+/// Deleted while it is being begun, a document does not come back.
+#[tokio::test]
+async fn what_is_deleted_as_it_is_begun_stays_deleted() {
+    let service = Service::with(&[("TAILRACE__LLM__PROVIDER", "extractive")]).await;
+    let path = DOCUMENTS;
+    for round in 0..25u64 {
+        let ids: Vec<String> = (0..4).map(|n| format!("{round}-{n}")).collect();
+        let documents: Vec<Value> =
+            ids.iter().map(|id| json!({"id": id, "text": format!("The parcel {id} waits.").repeat(50)})).collect();
+        service.post(path, &json!({"documents": documents})).send().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(round % 10 * 2)).await;
+        let gone = ids.iter().map(|id| service.delete(&format!("{path}/{id}")).send());
+        for answer in join_all(gone).await {
+            assert_eq!(answer.unwrap().status(), 200);
+        }
+    }
+    // What would come back has come by the time that later work is done.
+    service.ingest("last.md", "The last one.").await;
+    let listed = service.json(&format!("{path}?limit=500")).await;
+    let uris: Vec<&Value> = listed["documents"].as_array().unwrap().iter().map(|d| &d["uri"]).collect();
+    assert_eq!(uris, [&json!("last.md")]);
+}

@@ -1,7 +1,7 @@
 //! Clients that leave in the middle of a request: what they have begun goes on, nothing is left between two steps.
 
 use super::*;
-use crate::upstream::{Upstream, openai};
+use crate::upstream::{Script, Step, Upstream, openai};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -23,36 +23,54 @@ async fn send_and_leave(service: &Service, method: &str, path: &str, key: &str, 
 
 const KEY: (&str, &str) = ("TAILRACE_ADMIN_KEY", "an-operators-key");
 
-#[tokio::test]
-async fn a_turn_whose_client_leaves_at_any_moment_is_answered() {
-    const TURNS: usize = 40;
-    let upstream = Upstream::answering(|_, _| openai::answer(&["Fine."])).await;
-    let service = Service::behind(&upstream, &[KEY]).await;
-    let body = json!({"message": "Hi", "retrieval": "off"});
-    for n in 0..TURNS {
-        let stays = Duration::from_micros(250 * n as u64);
-        send_and_leave(&service, "POST", "/api/v1/chat", KEY.1, &body, stays).await;
-    }
-    // A request that never arrived has begun nothing; all that began ends.
+/// Conversations, and how many of their answers are still being made.
+async fn begun(service: &Service) -> (usize, usize) {
     let get = async |path: &str| -> Value {
         service.get(path).bearer_auth(KEY.1).send().await.unwrap().json().await.unwrap()
     };
+    let list = get("/api/v1/conversations?limit=100").await;
+    let conversations = list["conversations"].as_array().unwrap();
+    let mut running = 0;
+    for conversation in conversations {
+        let id = conversation["id"].as_str().unwrap();
+        let messages = get(&format!("/api/v1/conversations/{id}/messages")).await;
+        running += messages["messages"].as_array().unwrap().iter().filter(|m| m["status"] == "running").count();
+    }
+    (conversations.len(), running)
+}
+
+/// Asks `TURNS` times and leaves at another moment each time; then waits until nothing runs any more.
+async fn ask_and_leave(service: &Service, on_disconnect: &str) -> usize {
+    const TURNS: u64 = 40;
+    let body = json!({"message": "Hi", "retrieval": "off", "on_disconnect": on_disconnect});
+    for n in 0..TURNS {
+        send_and_leave(service, "POST", "/api/v1/chat", KEY.1, &body, Duration::from_micros(250 * n)).await;
+    }
     let began = std::time::Instant::now();
     loop {
-        let list = get("/api/v1/conversations?limit=100").await;
-        let conversations = list["conversations"].as_array().unwrap();
-        let mut open = 0;
-        for conversation in conversations {
-            let id = conversation["id"].as_str().unwrap();
-            let messages = get(&format!("/api/v1/conversations/{id}/messages")).await;
-            open += messages["messages"].as_array().unwrap().iter().filter(|m| m["status"] == "running").count();
+        // A request that never arrived has begun nothing; the last may be on their way.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let (all, running) = begun(service).await;
+        if all > 0 && running == 0 {
+            return all;
         }
-        if open == 0 && upstream.requests().len() == conversations.len() && !conversations.is_empty() {
-            break;
-        }
-        assert!(began.elapsed() < PATIENCE, "{open} of {} are left", conversations.len());
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(began.elapsed() < PATIENCE, "{running} of {all} run on");
     }
+}
+
+#[tokio::test]
+async fn a_turn_whose_client_leaves_at_any_moment_is_answered() {
+    let upstream = Upstream::answering(|_, _| openai::answer(&["Fine."])).await;
+    let service = Service::behind(&upstream, &[KEY]).await;
+    let all = ask_and_leave(&service, "continue").await;
+    assert_eq!(upstream.requests().len(), all);
+}
+
+#[tokio::test]
+async fn a_turn_that_its_client_takes_along_ends_at_any_moment() {
+    let upstream = Upstream::answering(|_, _| Script::stream([openai::text("word"), Step::Hang])).await;
+    let service = Service::behind(&upstream, &[KEY]).await;
+    ask_and_leave(&service, "cancel").await;
 }
 
 #[tokio::test]

@@ -82,13 +82,15 @@ async fn a_body_that_stalls_is_not_waited_for() {
     for (path, kind, body, length, status) in [
         ("/api/v1/chat", "application/json", "{\"message\":", 100, "408"),
         ("/api/v1/collections/default/documents", "multipart/form-data; boundary=b", part, 1000, "408"),
-        // What says that it is too large is not even read.
+        // Whoever asks whether so much may be sent is told before it is.
         ("/api/v1/chat", "application/json", "{", 1_u64 << 40, "413"),
         ("/api/v1/collections/default/documents", "multipart/form-data; boundary=b", part, 1 << 40, "413"),
     ] {
         let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        let asks = if status == "413" { "expect: 100-continue\r\n" } else { "" };
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: {kind}\r\n{asks}content-length: {length}\r\n\r\n\
+             {body}"
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut answer = String::new();
