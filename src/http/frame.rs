@@ -70,10 +70,16 @@ fn read(frame: &[u8]) -> Option<Logged> {
             let Discard { discard_from } = serde_json::from_str(json).ok()?;
             Some(Logged::Discard(discard_from))
         }
-        Some("round_end") => {
-            let RoundUsage { usage, depth } = serde_json::from_str(json).ok()?;
-            (depth == 0).then_some(Logged::Usage(usage))
+        Some("round") => {
+            let Round { round } = serde_json::from_str(json).ok()?;
+            Some(Logged::Round(round))
         }
+        Some("round_end") => {
+            let RoundUsage { usage } = serde_json::from_str(json).ok()?;
+            Some(Logged::RoundEnd(usage))
+        }
+        Some("thinking") => Some(Logged::Thinking(true)),
+        Some("thinking_done") => Some(Logged::Thinking(false)),
         Some("sub_agent_start") => {
             let SubAgent { call_id, task, depth } = serde_json::from_str(json).ok()?;
             Some(Logged::SubAgentStart { call_id, task, depth })
@@ -92,10 +98,13 @@ struct Discard {
 }
 
 #[derive(Deserialize)]
+struct Round {
+    round: u32,
+}
+
+#[derive(Deserialize)]
 struct RoundUsage {
     usage: Usage,
-    #[serde(default)]
-    depth: u32,
 }
 
 #[derive(Deserialize)]

@@ -37,8 +37,12 @@ pub enum Logged {
     Text(String),
     /// Text at and after this byte is void.
     Discard(usize),
-    /// What a round used.
-    Usage(Usage),
+    /// A round begins.
+    Round(u32),
+    /// It has ended, and used so much.
+    RoundEnd(Usage),
+    /// Whether the model is waited for.
+    Thinking(bool),
     SubAgentStart {
         call_id: String,
         task: String,

@@ -3,7 +3,7 @@
 use super::fold::Fold;
 use super::log::{Logged, Wire};
 use super::task::interrupted;
-use crate::engine::event::{Finish, RunnerEvent, Span, Telemetry, ToolOutcome, ToolSettled};
+use crate::engine::event::{Finish, RoundStop, RunnerEvent, Span, Telemetry, ToolOutcome, ToolSettled};
 use crate::message::Usage;
 use crate::storage::messages::{CallOutcome, StoredCall};
 use crate::storage::turns::{CutTurn, Progress, TurnEnd};
@@ -27,7 +27,11 @@ pub(super) fn text(logged: impl Iterator<Item = Logged>) -> String {
         match logged {
             Logged::Text(more) => text.push_str(&more),
             Logged::Discard(from) => text.truncate(text.floor_char_boundary(from)),
-            Logged::Usage(_) | Logged::SubAgentStart { .. } | Logged::SubAgentEnd { .. } => {}
+            Logged::Round(_)
+            | Logged::RoundEnd(_)
+            | Logged::Thinking(_)
+            | Logged::SubAgentStart { .. }
+            | Logged::SubAgentEnd { .. } => {}
         }
         text
     })
@@ -49,6 +53,40 @@ fn sub_agents(logged: &[Logged]) -> Vec<RunnerEvent> {
     open.collect()
 }
 
+/// How far the rounds had come.
+#[derive(Default)]
+struct Rounds {
+    usage: Usage,
+    begun: u32,
+    open: Option<u32>,
+    thinking: bool,
+}
+
+impl Rounds {
+    fn of(logged: &[Logged]) -> Self {
+        logged.iter().fold(Self::default(), |mut rounds, logged| {
+            match logged {
+                Logged::Round(round) => (rounds.begun, rounds.open) = (rounds.begun + 1, Some(*round)),
+                Logged::RoundEnd(usage) => {
+                    rounds.usage += *usage;
+                    rounds.open = None;
+                }
+                Logged::Thinking(thinking) => rounds.thinking = *thinking,
+                Logged::Text(_) | Logged::Discard(_) | Logged::SubAgentStart { .. } | Logged::SubAgentEnd { .. } => {}
+            }
+            rounds
+        })
+    }
+
+    /// The ends of what is open.
+    fn ends(&self) -> impl Iterator<Item = RunnerEvent> + use<> {
+        let thinking = self.thinking.then_some(RunnerEvent::ThinkingDone);
+        let (stop, usage, spoke) = (RoundStop::Cut, Usage::default(), Vec::new());
+        let round = self.open.map(|round| RunnerEvent::RoundEnd { round, stop, usage, spoke });
+        thinking.into_iter().chain(round)
+    }
+}
+
 /// The text is what the stored frames say; calls without an outcome get one, and the log an end, as if the turn had
 /// ended itself.
 fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
@@ -56,12 +94,11 @@ fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
     let known = (wire.split)(&frames.bytes.clone().into());
     let logged: Vec<Logged> = known.iter().filter_map(|frame| (wire.read)(frame)).collect();
     let text = text(logged.iter().cloned());
-    let mut usage = Usage::default();
-    logged.iter().for_each(|logged| {
-        if let Logged::Usage(more) = logged {
-            usage += *more
-        }
-    });
+    let rounds = Rounds::of(&logged);
+    let usage = rounds.usage;
+    let refused = |call: &&StoredCall| matches!(call.outcome, CallOutcome::Rejected { .. });
+    let tools_rejected = turn.calls.iter().filter(refused).count();
+    let tools_run = turn.calls.len() - tools_rejected;
     let (total_ms, cut_after) = (frames.at_ms, Some(frames.last_seq));
     let mut fold = Fold::default();
     fold.progress = Progress { text, calls: turn.calls, sources: vec![] };
@@ -71,12 +108,18 @@ fn end(turn: CutTurn, wire: Wire) -> TurnEnd {
         fold.apply(&event);
         fold.progress.calls.iter().find(|call| call.outcome == CallOutcome::Running).map(stopped)
     };
-    sub_agents(&logged).into_iter().for_each(|end| drop(add(end)));
+    sub_agents(&logged).into_iter().chain(rounds.ends()).for_each(|end| drop(add(end)));
     let mut open = add(interrupted());
     while let Some(event) = open {
         open = add(event);
     }
-    let telemetry = Telemetry { total_ms, ..Telemetry::default() };
+    let telemetry = Telemetry {
+        rounds: rounds.begun,
+        tools_run: u32::try_from(tools_run).unwrap_or(u32::MAX),
+        tools_rejected: u32::try_from(tools_rejected).unwrap_or(u32::MAX),
+        total_ms,
+        ..Telemetry::default()
+    };
     let finish = Finish::Interrupted;
     add(RunnerEvent::TurnEnd { finish, fallback_reason: None, usage, telemetry });
     TurnEnd {
@@ -113,12 +156,14 @@ mod tests {
     use bytes::Bytes;
     use uuid::Uuid;
 
-    /// Frames for people: `text`, `!3` (void from byte 3), `#7` (a round that wrote 7 tokens), `+id` and `-id` (a
-    /// sub-agent), each up to a semicolon.
+    /// Frames for people: `text`, `!3` (void from byte 3), `(0` (a round), `#7` (its end: it wrote 7 tokens), `~`
+    /// (thinking), `+id` and `-id` (a sub-agent), each up to a semicolon.
     const WIRE: Wire = Wire {
         encode: |seq, _at, event| match event {
             RunnerEvent::SubAgentEnd { call_id, .. } => Bytes::from(format!("-{call_id};")),
             RunnerEvent::TurnEnd { .. } => Bytes::from(format!("end {seq};")),
+            RunnerEvent::ThinkingDone => Bytes::from_static(b"done;"),
+            RunnerEvent::RoundEnd { round, .. } => Bytes::from(format!("){round};")),
             _ => Bytes::from_static(b"?;"),
         },
         split: |frames| frames.split_inclusive(|b| *b == b';').map(Bytes::copy_from_slice).collect(),
@@ -128,7 +173,9 @@ mod tests {
             let call_id = rest.to_owned();
             Some(match mark {
                 "!" => Logged::Discard(rest.parse().unwrap()),
-                "#" => Logged::Usage(Usage { output_tokens: rest.parse().unwrap(), ..Usage::default() }),
+                "(" => Logged::Round(rest.parse().unwrap()),
+                "#" => Logged::RoundEnd(Usage { output_tokens: rest.parse().unwrap(), ..Usage::default() }),
+                "~" => Logged::Thinking(true),
                 "+" => Logged::SubAgentStart { call_id, task: "look".to_owned(), depth: 1 },
                 "-" => Logged::SubAgentEnd { call_id },
                 _ => Logged::Text(frame.to_owned()),
@@ -145,7 +192,8 @@ mod tests {
             ("a;!9;b;", "ab", "?;end 5;"),
             ("+1;+2;-1;", "", "-2;?;end 6;"),
             ("+1;+2;", "", "-2;-1;?;end 6;"),
-            ("a;#7;b;#2;", "ab", "?;end 6;"),
+            ("(0;a;#7;(1;b;#2;", "ab", "?;end 8;"),
+            ("(0;a;#9;(1;~;", "a", "done;)1;?;end 9;"),
             ("", "", "?;end 2;"),
         ] {
             let known = frames.matches(';').count() as u64;

@@ -92,10 +92,17 @@ fn frames_have_the_contracts_form() {
 #[test]
 fn what_recovery_needs_is_read_back() {
     let retry = RunnerEvent::Retry { attempt: 1, after_ms: 5, error: "e".into(), discard_from: 7 };
+    let usage = Usage { input_tokens: 7, output_tokens: 5, cache_read_tokens: 1 };
     for (event, want) in [
         (RunnerEvent::Delta("a\n\"b\"".into()), Some(Logged::Text("a\n\"b\"".into()))),
         (RunnerEvent::Reasoning("r".into()), None),
-        (RunnerEvent::Thinking, None),
+        (RunnerEvent::Thinking, Some(Logged::Thinking(true))),
+        (RunnerEvent::ThinkingDone, Some(Logged::Thinking(false))),
+        (RunnerEvent::Round { round: 2 }, Some(Logged::Round(2))),
+        (
+            RunnerEvent::RoundEnd { round: 2, stop: RoundStop::Cut, usage, spoke: vec![(1, 2)] },
+            Some(Logged::RoundEnd(usage)),
+        ),
         (retry, Some(Logged::Discard(7))),
         (
             RunnerEvent::SubAgentStart { call_id: "c".into(), task: "t".into(), depth: 1 },
