@@ -7,6 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 const WORDS: usize = 200;
 /// Longer "words" are hashes and the like.
 const LONGEST: usize = 32;
+/// Words of so many letters count in full.
+const FULL: usize = 8;
 
 /// For each group its telling words, the best first, at most `most`. `of`: the group of each text.
 pub(super) fn name(texts: &[String], of: &[usize], most: usize) -> Vec<Vec<String>> {
@@ -32,7 +34,7 @@ pub(super) fn name(texts: &[String], of: &[usize], most: usize) -> Vec<Vec<Strin
                 let (here, anywhere) = (count / size, everywhere.get(&word).copied().unwrap_or(count) / all);
                 // How much the word tells of being here. With one group nothing does: then the frequent long ones.
                 let apart = if groups > 1 { (here / anywhere).ln() } else { word.chars().count() as f64 };
-                (here * apart, word)
+                (here * apart * weight(&word), word)
             })
             .filter(|(score, _)| *score > 0.0)
             .collect();
@@ -40,6 +42,13 @@ pub(super) fn name(texts: &[String], of: &[usize], most: usize) -> Vec<Vec<Strin
         names.push(scored.into_iter().take(most).map(|(_, word)| word).collect());
     }
     names
+}
+
+/// Short words are mostly those that every text needs (`are`, `und`, `les`): there are no lists of them for all languages.
+/// A pair of ideographs is a word of its own.
+fn weight(word: &str) -> f64 {
+    let letters = word.chars().count();
+    if word.is_ascii() || letters > 2 { letters.min(FULL) as f64 / FULL as f64 } else { 1.0 }
 }
 
 /// The different words of a text in lower case: at least three letters, or a pair of neighbours in scripts without
@@ -79,6 +88,15 @@ mod tests {
         assert_eq!(names[1], ["invoice", "bank"]);
         assert!(names[0].iter().all(|word| ["kestrel", "heron", "field"].contains(&word.as_str())), "{names:?}");
         assert_eq!(name(&[], &[], 3), Vec::<Vec<String>>::new());
+        // Words that every text needs are in all of these, and one group uses them more.
+        let rows = [
+            "rows that are locked are left out",
+            "which rows are locked, and which are not",
+            "locked rows are waited for",
+        ];
+        let mills = ["the mill and its wheel", "a wheel that turns are two", "the wheel of the mill"];
+        let ruled: Vec<String> = rows.iter().chain(&mills).map(|text| (*text).to_owned()).collect();
+        assert_eq!(name(&ruled, &[0, 0, 0, 1, 1, 1], 1), [["locked"], ["wheel"]]);
         assert_eq!(name(&texts[..1], &[0], 1), [["kestrel"]]);
     }
 
