@@ -56,7 +56,7 @@ export const tests = {
     const label = await page.locator(".map-plane canvas").first().getAttribute("aria-label");
     assert.match(label, /^18 passages/);
     const words = (await page.locator(".map-groups").innerText()).toLowerCase();
-    assert.ok(["gates", "buckets", "flour"].every((w) => words.includes(w)), words);
+    assert.ok(["gates", "buckets", "grades"].every((w) => words.includes(w)), words);
     assert.ok(await until(() => drawn(page), "points are drawn") > 100);
     await page.getByLabel("Light up what a query finds").fill("who mends the buckets of the wheel");
     await page.keyboard.press("Enter");
