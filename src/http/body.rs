@@ -125,32 +125,28 @@ pub fn too_large(limit: usize) -> Problem {
 
 /// JSON to `T`; the problem names the field.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let no_json = |error: &serde_json::Error| {
+        Problem::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {error}"))
+    };
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let Object(value) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let path = error.path().to_string();
-        let inner = error.into_inner();
         // An enumeration that is given a number is a syntax error to the parser.
-        if inner.is_data() || serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
-            let field = if path == "." { String::new() } else { format!("field `{path}`: ") };
-            Problem::unprocessable("invalid_field", format!("{field}{inner}"))
-        } else {
-            Problem::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {inner}"))
-        }
+        let is_json = error.inner().is_data() || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+        if is_json { wrong_field(&error) } else { no_json(error.inner()) }
     })?;
-    deserializer
-        .end()
-        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {e}")))?;
+    deserializer.end().map_err(|error| no_json(&error))?;
     Ok(value)
 }
 
 /// The same from a value.
 pub fn from_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, Problem> {
-    let read = serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let field = if path == "." { String::new() } else { format!("field `{path}`: ") };
-        Problem::unprocessable("invalid_field", format!("{field}{}", error.into_inner()))
-    });
-    read.map(|Object(value)| value)
+    serde_path_to_error::deserialize(value).map(|Object(value)| value).map_err(|error| wrong_field(&error))
+}
+
+fn wrong_field(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let path = error.path().to_string();
+    let field = if path == "." { String::new() } else { format!("field `{path}`: ") };
+    Problem::unprocessable("invalid_field", format!("{field}{}", error.inner()))
 }
 
 /// What is read from an object only. Without it a list of the right values would do, too, and clients could come to
